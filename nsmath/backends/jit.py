@@ -1,0 +1,56 @@
+"""numba's `njit` with this package's settings, and a kernel cache that a changed source cannot poison.
+
+numba keys a cached kernel by the file it stands in and misses changes in the files it calls into. So the cache
+folder carries a hash of all kernel sources and of the versions involved: another source is another folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+from nsmath.paths import cache_folder
+
+_KERNEL_FOLDERS = ("backends", "formulas")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def source_hash() -> str:
+    """Return 16 hex digits over every source that kernels are made of, and the versions that compile them."""
+    root = Path(__file__).resolve().parent.parent
+    sha = hashlib.sha256(f"{numba.__version__} {np.__version__} {platform.python_version()}".encode())
+    for folder in _KERNEL_FOLDERS:
+        for path in sorted((root / folder).glob("*.py")):
+            sha.update(path.name.encode() + path.read_bytes())
+    return sha.hexdigest()[:16]
+
+
+def kernel_cache_folder() -> Path:
+    """Return the folder that holds the compiled kernels of exactly these sources."""
+    return cache_folder() / "kernels" / source_hash()
+
+
+_CACHE = kernel_cache_folder()
+
+
+def kernel(function: Function) -> Function:
+    """Compile ``function`` on first use: no GIL, cached on disk, C rules for division.
+
+    Contraction to fused multiply-adds is the only liberty the compiler gets: NaN and infinity carry the domain
+    checks, and sums keep their order, so a column's result does not depend on its neighbours.
+    """
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_CACHE)
+    try:
+        compiled: Function = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function)
+    finally:
+        # The user's own numba functions keep their cache where it was.
+        numba.config.CACHE_DIR = before
+    return compiled

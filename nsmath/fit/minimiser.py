@@ -1,0 +1,259 @@
+"""One batched, bounded minimiser: every fit is a column, and columns advance in lockstep.
+
+Two tiers (docs/maths.md, "The fit"). The cheap tier is L-BFGS preconditioned by one inverse Fisher matrix for all
+columns. Columns that it does not finish go to the robust tier: damped Newton with the exact Hessian of each
+column, then from other starts, then with the domain's edge approached from inside. Gradients are analytic.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+from nsmath._typing import Array, BoolArray, IntArray
+from nsmath.backends.ops import Tile
+
+logger = logging.getLogger("nsmath.fit")
+
+
+class FitStatus(IntEnum):
+    """How the fit of a column ended; `message` says it in words."""
+
+    CONVERGED = 0
+    MAX_ITERATIONS = 1
+    NO_DECREASE = 2
+    OUT_OF_DOMAIN = 3
+
+    @property
+    def message(self) -> str:
+        """One sentence for people."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    FitStatus.CONVERGED: "converged: Newton decrement and scaled projected gradient are below their tolerances",
+    FitStatus.MAX_ITERATIONS: "the iteration limit was reached before convergence, from every start",
+    FitStatus.NO_DECREASE: "no step decreases the NLL although the gradient is not small, from every start",
+    FitStatus.OUT_OF_DOMAIN: "no start gives every bin a rate above 0 (where counts are) and never below 0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """When a column is converged, and how long each tier may try.
+
+    Attributes
+    ----------
+    decrement : the NLL that a Newton step would still gain. q is twice a difference of two NLLs, so 1e-9 leaves
+        its error far below 1e-6 even where the estimate is ten times too small.
+    scaled : largest projected gradient times its parameter's uncertainty.
+    cheap, robust : iterations of each tier; robust counts for each start.
+    edge : pseudo-counts with which empty bins are kept off the edge of the domain, one after the other.
+    """
+
+    decrement: float = 1e-9
+    scaled: float = 1e-3
+    cheap: int = 24
+    robust: int = 60
+    edge: tuple[float, ...] = (1e-1, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
+
+
+@dataclass(slots=True)
+class Columns:
+    """Results of N fits: ``z`` (Z, N), ``nll``, ``status``, ``n_iterations`` (N,), ``gammas`` (G, N).
+
+    ``n_robust`` counts the columns that needed the robust tier, ``n_retried`` those that needed another start.
+    """
+
+    z: Array
+    nll: Array
+    status: IntArray
+    n_iterations: IntArray
+    gammas: Array
+    n_robust: int = 0
+    n_retried: int = 0
+    n_evaluations: int = 0
+
+    @classmethod
+    def empty(cls, n_z: int, n_gammas: int, n: int) -> Columns:
+        """Return unset results for ``n`` columns."""
+        return cls(
+            np.empty((n_z, n)), np.full(n, np.inf), np.full(n, int(FitStatus.MAX_ITERATIONS)),
+            np.zeros(n, dtype=np.int64), np.empty((n_gammas, n)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a batch of fits shares and what each brings.
+
+    Attributes
+    ----------
+    data, aux : (B, N) and (A, N), a column for each fit.
+    starts : start vectors (Z,), the first one tried first; each column may bring its own first start (Z, N).
+    fixed : (Z,) or (Z, N) parameters that keep their start.
+    matrix : (Z, Z) inverse information at the first start, for the cheap tier.
+    poi : minimised index of the parameter that most often ends on a bound, -1 for none.
+    """
+
+    data: Array
+    aux: Array
+    starts: Sequence[Array]
+    fixed: BoolArray
+    matrix: Array
+    poi: int = -1
+    tolerances: Tolerances = field(default_factory=Tolerances)
+
+    def start(self, k: int, columns: IntArray) -> Array:
+        """Return start ``k`` of these columns, (Z, n)."""
+        start = self.starts[k]
+        return start[:, columns] if start.ndim == 2 else np.repeat(start[:, None], len(columns), 1)
+
+    def fixed_of(self, columns: IntArray) -> BoolArray:
+        """Return the fixed mask of these columns."""
+        return self.fixed[:, columns] if self.fixed.ndim == 2 else self.fixed
+
+
+def minimise(cheap: Tile, robust: Tile, problem: Problem) -> Columns:
+    """Return the fits of all columns of ``problem``: cheap tier, then the robust one for what is left.
+
+    Parameters
+    ----------
+    cheap : tile with quasi-Newton memory, at least as wide as the problem.
+    robust : tile with Hessians; any width.
+    """
+    n_z, n = len(cheap.x), problem.data.shape[1]
+    out = Columns.empty(n_z, len(cheap.gammas), n)
+    left = _cheap_tier(cheap, problem, out)
+    if len(left):
+        out.n_robust = len(left)
+        _robust_tier(robust, problem, out, left)
+    return out
+
+
+def _store(tile: Tile, which: BoolArray, ids: IntArray, out: Columns, status: FitStatus) -> None:
+    """Write the tile's columns ``which`` to the results ``ids``."""
+    n = tile.n
+    out.z[:, ids] = tile.x[:, :n][:, which]
+    out.nll[ids] = tile.nll[:n][which]
+    out.gammas[:, ids] = tile.gammas[:, :n][:, which]
+    out.status[ids] = int(status)
+
+
+def _cheap_tier(tile: Tile, problem: Problem, out: Columns) -> IntArray:
+    """Run the quasi-Newton tier; return the columns that it leaves, their last point stored in ``out``."""
+    n = problem.data.shape[1]
+    tolerances = problem.tolerances
+    ids = np.arange(n)
+    if tolerances.cheap == 0:
+        out.z[:] = problem.start(0, ids)
+        return ids
+    tile.matrix[:] = problem.matrix
+    tile.poi = problem.poi
+    tile.load(problem.start(0, ids), problem.data, problem.aux, problem.fixed_of(ids))
+    tile.start()
+    out.n_evaluations += tile.n
+    stubborn: list[IntArray] = []
+    for _ in range(tolerances.cheap):
+        tile.descend()
+        m = tile.n
+        done = (tile.decrement[:m] < tolerances.decrement) & (tile.scaled[:m] < tolerances.scaled)
+        done &= np.isfinite(tile.nll[:m])
+        # A step that had to be cut this often is the robust tier's business; so is a start out of the domain.
+        lost = ~done & ((tile.step[:m] < 1e-3) | ~np.isfinite(tile.nll[:m]))
+        if done.any() or lost.any():
+            _store(tile, done, ids[done], out, FitStatus.CONVERGED)
+            _store(tile, lost, ids[lost], out, FitStatus.MAX_ITERATIONS)
+            stubborn.append(ids[lost])
+            keep = np.flatnonzero(~(done | lost))
+            ids = ids[keep]
+            tile.keep(keep)
+            if not len(keep):
+                break
+        tile.accept()
+        out.n_iterations[ids] += 1
+        out.n_evaluations += tile.n
+    if len(ids):
+        _store(tile, np.ones(tile.n, dtype=bool), ids, out, FitStatus.MAX_ITERATIONS)
+    return np.sort(np.concatenate([*stubborn, ids]))
+
+
+def _robust_tier(tile: Tile, problem: Problem, out: Columns, left: IntArray) -> None:
+    """Finish ``left``: from where the cheap tier stopped, from other starts, then along the domain's edge."""
+    failed = _newton(tile, problem, out, left, out.z[:, left], 0.0)
+    for k in range(len(problem.starts)):
+        if not len(failed):
+            return
+        out.n_retried += len(failed) if k == 0 else 0
+        failed = _newton(tile, problem, out, failed, problem.start(k, failed), 0.0)
+    if len(failed):
+        _edge(tile, problem, out, failed)
+
+
+def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray) -> None:
+    """Approach the edge of the domain from inside: empty bins get pseudo-counts that shrink to nothing.
+
+    Where a rate would go below 0 in an empty bin, the minimum lies on the edge lambda = 0, at which the NLL has a
+    kink. A pseudo-count e makes it smooth and moves the minimum's NLL by about e log e (docs/maths.md).
+    """
+    for k in range(len(problem.starts)):
+        todo, x = failed, problem.start(k, failed)
+        for pseudo in problem.tolerances.edge:
+            stuck = _newton(tile, problem, out, todo, x, pseudo)
+            todo = np.setdiff1d(todo, stuck)
+            if not len(todo):
+                break
+            x = out.z[:, todo]
+        failed = np.setdiff1d(failed, todo)
+        if not len(failed):
+            return
+
+
+def _newton(
+    tile: Tile, problem: Problem, out: Columns, left: IntArray, x: Array, pseudo_count: float
+) -> IntArray:
+    """Run damped Newton on the columns ``left`` from ``x`` (Z, n), a tile at a time; return those that failed."""
+    failed = []
+    for first in range(0, len(left), tile.width):
+        ids = left[first : first + tile.width]
+        data = problem.data[:, ids]
+        if pseudo_count:
+            data = np.where(data > 0.0, data, pseudo_count)
+        tile.load(x[:, first : first + tile.width], data, problem.aux[:, ids], problem.fixed_of(ids))
+        failed.append(_newton_tile(tile, problem.tolerances, out, ids))
+    return np.sort(np.concatenate(failed)) if failed else left[:0]
+
+
+def _newton_tile(tile: Tile, tolerances: Tolerances, out: Columns, ids: IntArray) -> IntArray:
+    """Run the loaded tile to its end; return the ids that failed."""
+    failed: list[IntArray] = []
+    tile.start()
+    out.n_evaluations += tile.n
+    for iteration in range(tolerances.robust):
+        m = tile.n
+        tile.curvature()
+        tile.newton_descend()
+        done = (tile.decrement[:m] < tolerances.decrement) & (tile.scaled[:m] < tolerances.scaled)
+        outside = ~np.isfinite(tile.nll[:m])
+        done &= ~outside
+        lost = ~done & (outside | (tile.damping[:m] > 1e10))
+        if done.any() or lost.any():
+            _store(tile, done, ids[done], out, FitStatus.CONVERGED)
+            _store(tile, lost, ids[lost], out, FitStatus.NO_DECREASE)
+            out.status[ids[outside]] = int(FitStatus.OUT_OF_DOMAIN)
+            failed.append(ids[lost])
+            keep = np.flatnonzero(~(done | lost))
+            ids = ids[keep]
+            tile.keep(keep)
+            if not len(keep):
+                break
+        tile.newton_accept()
+        out.n_iterations[ids] += 1
+        out.n_evaluations += tile.n
+    if len(ids):
+        _store(tile, np.ones(tile.n, dtype=bool), ids, out, FitStatus.MAX_ITERATIONS)
+    return np.concatenate([*failed, ids])

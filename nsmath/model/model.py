@@ -1,0 +1,170 @@
+"""`Model`: what a workspace means for one measurement: named parameters, data, auxiliary data, tensors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nsmath._typing import Array, BoolArray
+from nsmath.errors import ModelError
+from nsmath.formulas.interpolation import Interpolation, interpolation
+from nsmath.model.lowering import lower
+from nsmath.model.parameters import Parameter, model_parameters, poi_index
+from nsmath.model.tensors import ModelTensors
+from nsmath.spec.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Model:
+    """A statistical model: parameters, observed data and frozen tensors.
+
+    Build one with `Model.from_workspace`. Arrays over parameters have shape (P,), over bins (B,), over auxiliary
+    measurements (A,). Bins run over ``channels``, which are sorted by name as in pyhf.
+
+    Attributes
+    ----------
+    measurement, poi : names; ``poi`` is empty where the measurement has none.
+    parameters : one `Parameter` for each element of the parameter vector.
+    channels : channel name -> number of bins, in data order.
+    interp : interpolation codes by modifier type.
+    tensors : what backends need.
+    """
+
+    measurement: str
+    poi: str
+    parameters: tuple[Parameter, ...]
+    channels: dict[str, int]
+    interp: Interpolation
+    tensors: ModelTensors = field(repr=False)
+
+    @classmethod
+    def from_workspace(
+        cls,
+        workspace: Workspace | Mapping[str, Any],
+        *,
+        measurement: str | None = None,
+        poi: str | None = None,
+        interp: str | Interpolation | dict[str, str] = "root",
+    ) -> Model:
+        """Return the model of one measurement of a workspace.
+
+        Parameters
+        ----------
+        workspace : a `Workspace`, or the pyhf JSON as a mapping.
+        measurement : its name; the first one when None.
+        poi : parameter of interest, instead of the measurement's; ``""`` for none.
+        interp : ``root`` (code4 + code4p), ``pyhf`` (code1 + code0), or codes by modifier type.
+
+        Raises
+        ------
+        WorkspaceError, ModelError, OptionError
+            See their messages; each says where.
+        """
+        if not isinstance(workspace, Workspace):
+            workspace = Workspace.from_dict(workspace)
+        codes = interpolation(interp)
+        chosen = workspace.measurement(measurement)
+        channels = tuple(sorted(workspace.channels, key=lambda channel: channel.name))
+        parameters, blocks = model_parameters(workspace, channels, chosen)
+        index = poi_index(chosen.poi if poi is None else poi, parameters, blocks)
+        observed = [value for channel in channels for value in workspace.observed(channel.name)]
+        tensors = lower(channels, parameters, blocks, poi=index, interp=codes, observed=observed)
+        return cls(
+            measurement=chosen.name,
+            poi="" if index is None else parameters[index].name,
+            parameters=tuple(parameters),
+            channels={channel.name: len(channel.samples[0].data) for channel in channels},
+            interp=codes,
+            tensors=tensors,
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names, in vector order."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @cached_property
+    def poi_index(self) -> int | None:
+        """Position of the parameter of interest; None without one."""
+        return self.names.index(self.poi) if self.poi else None
+
+    def require_poi(self) -> int:
+        """Return the position of the parameter of interest.
+
+        Raises
+        ------
+        ModelError
+            The measurement has none.
+        """
+        if self.poi_index is None:
+            raise ModelError(
+                f"measurement {self.measurement!r} has no parameter of interest (its poi is ''), and a hypothesis "
+                "test needs one. Choose a measurement that names one, or pass poi=NAME (--poi NAME)."
+            )
+        return self.poi_index
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over names and tensors: equal digests mean the same likelihood and the same toys."""
+        names = "\n".join((self.measurement, self.poi, *self.names, *map(str, self.channels.items())))
+        return hashlib.sha256((names + self.tensors.digest()).encode()).hexdigest()
+
+    @property
+    def init(self) -> Array:
+        """Start values, shape (P,)."""
+        return self.tensors.init
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Lower and upper bounds, each of shape (P,)."""
+        return self.tensors.lower, self.tensors.upper
+
+    @property
+    def is_fixed(self) -> BoolArray:
+        """Parameters that are never fitted, shape (P,)."""
+        return self.tensors.is_fixed.astype(bool)
+
+    @property
+    def data(self) -> Array:
+        """Observed main data, shape (B,)."""
+        return self.tensors.observed
+
+    @property
+    def auxdata(self) -> Array:
+        """Observed auxiliary data, shape (A,): one value for each constrained parameter, in their order."""
+        return self.tensors.aux_observed
+
+    def parameter_vector(self, values: Mapping[str, float] | Sequence[float] | Array) -> Array:
+        """Return parameters as an array (P,) or (N, P); a mapping by name is completed with the start values.
+
+        Raises
+        ------
+        ModelError
+            Unknown name or wrong length.
+        """
+        if isinstance(values, Mapping):
+            theta = self.init.copy()
+            index = {name: i for i, name in enumerate(self.names)}
+            for name, value in values.items():
+                if name not in index:
+                    raise ModelError(f"the model has no parameter {name!r}; `Model.names` lists all {len(index)}.")
+                theta[index[name]] = value
+            return theta
+        array = np.asarray(values, dtype=float)
+        if array.shape[-1:] != (len(self.names),) or array.ndim > 2:
+            raise ModelError(
+                f"parameters have shape {array.shape}; expected ({len(self.names)},) or (N, {len(self.names)})."
+            )
+        return array
+
+    def __repr__(self) -> str:
+        t = self.tensors
+        return (
+            f"Model({self.measurement!r}, poi={self.poi!r}, {len(self.channels)} channels, {t.n_bins} bins, "
+            f"{t.n_parameters} parameters, {t.n_aux} auxiliary measurements, digest {self.digest[:12]})"
+        )

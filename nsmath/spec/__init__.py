@@ -1,0 +1,36 @@
+"""What a workspace file says: pyhf JSON read, checked and frozen. No array library is seen here."""
+
+from nsmath.spec.modifiers import MODIFIERS, ModifierType
+from nsmath.spec.patch import PatchSet, apply_patches
+from nsmath.spec.uses import ParameterUse, parameter_uses
+from nsmath.spec.workspace import (
+    Channel,
+    LoadWarning,
+    LoHi,
+    LoHiData,
+    Measurement,
+    Modifier,
+    Observation,
+    ParameterConfig,
+    Sample,
+    Workspace,
+)
+
+__all__ = [
+    "MODIFIERS",
+    "Channel",
+    "LoHi",
+    "LoHiData",
+    "LoadWarning",
+    "Measurement",
+    "Modifier",
+    "ModifierType",
+    "Observation",
+    "ParameterConfig",
+    "ParameterUse",
+    "PatchSet",
+    "Sample",
+    "Workspace",
+    "apply_patches",
+    "parameter_uses",
+]
