@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsmath._typing import Array, BoolArray
-from nsmath.backends import cpu_kernels, cpu_lbfgs, cpu_newton, cpu_steps
+from nsmath.backends import cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps
 from nsmath.backends.cpu_tensors import KernelTensors, kernel_tensors
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
 from nsmath.model.tensors import ModelTensors
@@ -18,12 +18,15 @@ class CpuModel:
     """What all tiles of one model share: kernel tensors, template matrices, the matmul library."""
 
     name = "cpu"
+    sample_poisson = staticmethod(cpu_sampling.sample_poisson)
+    sample_normal = staticmethod(cpu_sampling.sample_normal)
 
     def __init__(self, tensors: ModelTensors) -> None:
         self.tensors = tensors
         self.kernel_tensors: KernelTensors = kernel_tensors(tensors)
         self.curvature_tables = cpu_newton.curvature_tables(self.kernel_tensors, tensors.template)
         self.library: MatmulLibrary = matmul_library()
+        self.description = self.library.name
         # The nominal yields are a last column that meets a row of ones: one matmul, no separate addition.
         self.shapes_matrix = np.ascontiguousarray(np.hstack([tensors.template, tensors.nominal[:, None]]))
         self.pull_matrix = np.ascontiguousarray(tensors.template.T)

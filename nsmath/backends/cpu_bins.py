@@ -11,14 +11,14 @@ import math
 
 from nsmath._typing import Array
 from nsmath.backends.cpu_tensors import KernelTensors
-from nsmath.backends.jit import kernel
+from nsmath.backends.jit import inlined
 
 MAX_ROOT_STEPS = 200
 ROOT_TOLERANCE = 2e-15
 """Relative to the count; the NLL errs by its square."""
 
 
-@kernel
+@inlined
 def poisson_term(rate: float, count: float) -> float:
     """Return ``rate - count + count log(count / rate)``, infinite outside the domain.
 
@@ -35,7 +35,7 @@ def poisson_term(rate: float, count: float) -> float:
     return math.inf
 
 
-@kernel
+@inlined
 def gamma_at(r: float, s: float, is_poisson: int, aux: float, scale: float, lower: float, upper: float) -> float:
     """Return the gamma that minimises its slot's NLL at residual ``r``, within its bounds."""
     if is_poisson:
@@ -47,7 +47,7 @@ def gamma_at(r: float, s: float, is_poisson: int, aux: float, scale: float, lowe
     return min(max(gamma, lower), upper)
 
 
-@kernel
+@inlined
 def gamma_term(gamma: float, is_poisson: int, aux: float, scale: float) -> float:
     """Return the constraint's part of the NLL: saturated Poisson, or half the squared pull."""
     if is_poisson:
@@ -56,7 +56,7 @@ def gamma_term(gamma: float, is_poisson: int, aux: float, scale: float) -> float
     return 0.5 * pull * pull
 
 
-@kernel
+@inlined
 def one_gamma_rate(o: float, s: float, count: float, is_poisson: int, aux: float, scale: float) -> float:
     """Return the stationary rate of a bin ``o + gamma s``, bounds aside; NaN where there is none in the domain."""
     if is_poisson:
@@ -75,7 +75,7 @@ def one_gamma_rate(o: float, s: float, count: float, is_poisson: int, aux: float
     return 2.0 * v * count / (disc - b)
 
 
-@kernel
+@inlined
 def asked_rate(
     t: KernelTensors, r: float, first: int, last: int, slots: Array, slot0: int, i: int, aux: Array, column: int
 ) -> tuple[float, float]:
@@ -101,7 +101,7 @@ def asked_rate(
     return rate, slope
 
 
-@kernel
+@inlined
 def free_gamma(
     t: KernelTensors, r: float, free: int, count: float, first: int, last: int, slots: Array, slot0: int, i: int,
     aux: Array, column: int,
@@ -129,7 +129,7 @@ def free_gamma(
     return gamma if t.gamma_lower[g] <= gamma <= t.gamma_upper[g] else -1.0
 
 
-@kernel
+@inlined
 def slot_gamma_value(
     t: KernelTensors, r: float, slot: int, count: float, first: int, last: int, slots: Array, slot0: int, i: int,
     aux: Array, column: int,
@@ -145,7 +145,7 @@ def slot_gamma_value(
     return gamma_at(r, s, t.gamma_is_poisson[g], a, scale, t.gamma_lower[g], t.gamma_upper[g])
 
 
-@kernel
+@inlined
 def stationary_residual(
     t: KernelTensors, count: float, first: int, last: int, slots: Array, slot0: int, i: int, aux: Array, column: int
 ) -> float:
@@ -199,7 +199,7 @@ def stationary_residual(
     return r
 
 
-@kernel
+@inlined
 def bin_residual(
     t: KernelTensors, count: float, first: int, last: int, slots: Array, slot0: int, i: int, aux: Array, column: int
 ) -> float:

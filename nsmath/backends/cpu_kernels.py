@@ -13,7 +13,7 @@ import numpy as np
 from nsmath._typing import Array, IntArray
 from nsmath.backends.cpu_bins import bin_residual, gamma_term, poisson_term, slot_gamma_value
 from nsmath.backends.cpu_tensors import KernelTensors
-from nsmath.backends.jit import kernel
+from nsmath.backends.jit import inlined, kernel
 
 STRIP = 32
 """Columns that a kernel takes at a time."""
@@ -40,7 +40,7 @@ def features(z: Array, histosys_z: IntArray, additive: Array, width: int, out: A
         out[2 * n_histosys, i] = 1.0
 
 
-@kernel
+@inlined
 def cell_entries(t: KernelTensors, z: Array, s0: int, n: int, q: int, first_entry: int, log_slope: Array, poly: Array,
                  expo: Array) -> None:
     """Multiply up the normsys entries of cell q: ``poly`` the polynomials, ``expo`` the exponents beyond.
@@ -68,7 +68,7 @@ def cell_entries(t: KernelTensors, z: Array, s0: int, n: int, q: int, first_entr
             log_slope[k, i] = d / f if inside else outer
 
 
-@kernel
+@inlined
 def bin_values(
     t: KernelTensors, b: int, slots: Array, slot0: int, s0: int, n: int, profile: bool, data: Array, aux: Array,
     gammas: Array, nll: Array, weight: Array, rate: Array,
@@ -112,7 +112,7 @@ def bin_values(
         rate[b, column] = lam
 
 
-@kernel
+@inlined
 def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, n: int, nll: Array, gradient: Array) -> None:
     """Add the constraint terms of the minimised parameters and their derivatives."""
     for k in range(len(t.z_normal)):
@@ -128,7 +128,7 @@ def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, n: int, nl
             gradient[p, i] += tau - (aux[a, i] / z[p, i] if aux[a, i] > 0.0 else 0.0)
 
 
-@kernel
+@inlined
 def row_products(
     t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, n: int, factor: Array, base: Array, slots: Array,
     log_slope: Array, poly: Array, expo: Array,
@@ -170,7 +170,7 @@ def row_products(
                     slots[slot, i] += x
 
 
-@kernel
+@inlined
 def pull_back_rows(
     t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, n: int, factor: Array, base: Array, weight: Array,
     log_slope: Array, cell: Array, row_weight: Array, gradient: Array,

@@ -15,7 +15,7 @@ import numpy as np
 from nsmath._typing import AnyArray, Array, IntArray
 from nsmath.backends.cpu_bins import asked_rate, bin_residual, gamma_at
 from nsmath.backends.cpu_tensors import KernelTensors
-from nsmath.backends.jit import kernel
+from nsmath.backends.jit import inlined, kernel
 
 TINY_AUX = 1e-7
 """Stands in for an auxiliary Poisson count of 0, whose gamma the Hessian could not see otherwise."""
@@ -60,7 +60,7 @@ def curvature_tables(t: KernelTensors, template: Array) -> CurvatureTables:
     )
 
 
-@kernel
+@inlined
 def entry_derivatives(t: KernelTensors, e: int, x: float) -> tuple[float, float, float]:
     """Return (f, f'/f, f''/f) of one normsys entry at alpha = x."""
     if abs(x) < t.threshold:
@@ -73,7 +73,7 @@ def entry_derivatives(t: KernelTensors, e: int, x: float) -> tuple[float, float,
     return math.exp(slope * x), slope, slope * slope
 
 
-@kernel
+@inlined
 def additive_derivatives(additive: Array, x: float) -> tuple[float, float]:
     """Return (q', q'') of the additive code at alpha = x."""
     if abs(x) < additive[0]:
@@ -83,7 +83,7 @@ def additive_derivatives(additive: Array, x: float) -> tuple[float, float]:
     return (additive[4] if x > 0.0 else -additive[4]), 0.0
 
 
-@kernel
+@inlined
 def column_slots(t: KernelTensors, x: Array, shapes: Array, i: int, factor: Array, row_factor: Array, slots: Array,
                  slope: Array, bend: Array) -> None:
     """Fill one column's cell factors, row factors (all of m x), slot sums and the entries' derivatives."""
@@ -104,7 +104,7 @@ def column_slots(t: KernelTensors, x: Array, shapes: Array, i: int, factor: Arra
             slots[t.row_slot[r], 0] += f * shapes[r, i]
 
 
-@kernel
+@inlined
 def bin_weights(
     t: KernelTensors, c: CurvatureTables, b: int, count: float, aux: Array, slots: Array, omega: Array,
     share: Array, weight: Array,
@@ -144,7 +144,7 @@ def bin_weights(
             share[slot] = 1.0
 
 
-@kernel
+@inlined
 def add_symmetric(hessian: Array, p: int, q: int, value: float) -> None:
     """Add to the upper triangle."""
     if p <= q:
@@ -153,7 +153,7 @@ def add_symmetric(hessian: Array, p: int, q: int, value: float) -> None:
         hessian[q, p] += value
 
 
-@kernel
+@inlined
 def cell_curvature(
     t: KernelTensors, c: CurvatureTables, q: int, i: int, x: Array, shapes: Array, row_factor: Array, omega: Array,
     slope: Array, bend: Array, dq: Array, d2q: Array, pulled: Array, log_z: IntArray, log_d: Array, hessian: Array,
@@ -206,7 +206,7 @@ def cell_curvature(
                 add_symmetric(hessian, z, t.histosys_z[h], w * (c.row_s[k] + dq[h] * c.row_a[k]))
 
 
-@kernel
+@inlined
 def jacobian_rows(
     t: KernelTensors, c: CurvatureTables, q: int, i: int, b0: int, x: Array, shapes: Array, row_factor: Array,
     share: Array, slope: Array, dq: Array, right: Array,

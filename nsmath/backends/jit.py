@@ -40,17 +40,39 @@ def kernel_cache_folder() -> Path:
 _CACHE = kernel_cache_folder()
 
 
+def _compiled(function: Function, **options: Any) -> Function:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_CACHE)
+    try:
+        compiled: Function = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    finally:
+        # The user's own numba functions keep their cache where it was.
+        numba.config.CACHE_DIR = before
+    return compiled
+
+
 def kernel(function: Function) -> Function:
     """Compile ``function`` on first use: no GIL, cached on disk, C rules for division.
 
     Contraction to fused multiply-adds is the only liberty the compiler gets: NaN and infinity carry the domain
     checks, and sums keep their order, so a column's result does not depend on its neighbours.
     """
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_CACHE)
-    try:
-        compiled: Function = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function)
-    finally:
-        # The user's own numba functions keep their cache where it was.
-        numba.config.CACHE_DIR = before
-    return compiled
+    return _compiled(function, cache=True, fastmath={"contract"})
+
+
+def inlined(function: Function) -> Function:
+    """Compile ``function`` into the kernels that call it.
+
+    A kernel's tables are one tuple of some thirty arrays; a real call would copy all of their descriptors.
+    """
+    return _compiled(function, forceinline=True, fastmath={"contract"})
+
+
+def exact_kernel(function: Function) -> Function:
+    """Compile like `kernel`, but without contraction: for toys, whose bits must not depend on the machine."""
+    return _compiled(function, cache=True)
+
+
+def exact_inlined(function: Function) -> Function:
+    """Compile like `inlined`, but without contraction."""
+    return _compiled(function, forceinline=True)

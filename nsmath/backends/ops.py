@@ -5,6 +5,24 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from nsmath._typing import Array, BoolArray, IntArray
+from nsmath.formulas.poisson_tables import SamplingTables
+
+# The rules that every backend's two tiers follow; kernels that cannot import them hold copies, compared by a test.
+ARMIJO = 1e-4
+SHRINK = 0.35
+"""Step length after a rejected quasi-Newton trial, relative to the one before."""
+MIN_CURVATURE = 1e-14
+"""A pair (s, y) with s'y below this carries no curvature, only rounding, and is not used."""
+NLL_NOISE = 4e-14
+"""Relative rounding of an NLL: trials that differ by less are equal."""
+FLAT = 1e-8
+"""Metric of a parameter that the likelihood does not depend on: keeps the damped matrix regular."""
+FIRST_DAMPING = 1e-3
+MAX_DAMPING = 1e12
+NO_DAMPING = 1e-4
+"""A damping below this is dropped altogether, so that the last steps converge quadratically."""
+MIN_GAIN = 1e-4
+"""A Newton trial is taken when it gains this share of what the model predicts."""
 
 
 class Tile(Protocol):
@@ -19,6 +37,8 @@ class Tile(Protocol):
     poi: int
     matrix: Array
     x: Array
+    trial_nll: Array
+    trial_gradient: Array
     nll: Array
     gradient: Array
     gammas: Array
@@ -60,9 +80,27 @@ class Tile(Protocol):
 
 
 class BackendModel(Protocol):
-    """One model on one backend: makes tiles."""
+    """One model on one backend: makes tiles. ``description`` names the libraries that compute."""
 
     name: str
+    description: str
+
+    def sample_poisson(
+        self, out: Array, tables: SamplingTables, toys: IntArray, *, seed: int, hypothesis: int, first_draw: int
+    ) -> None:
+        """Fill ``out`` (rows, N) with the counts of these toys, one row for each rate of ``tables``."""
+
+    def sample_normal(
+        self, out: Array, mean: Array, sigma: Array, toys: IntArray, *, seed: int, hypothesis: int, first_draw: int
+    ) -> None:
+        """Fill ``out`` (rows, N) with normal variates of these toys."""
 
     def tile(self, width: int, *, memory: int = 0, curvature: bool = False) -> Any:
         """Return a `Tile`."""
+
+
+BACKENDS: dict[str, tuple[str, str]] = {
+    "cpu": ("nsmath.backends.cpu", "CpuModel"),
+    "reference": ("nsmath.backends.reference", "ReferenceModel"),
+}
+"""Backend name -> module and class, imported on use: an absent library costs nothing until it is asked for."""

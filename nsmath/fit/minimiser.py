@@ -66,7 +66,7 @@ class Tolerances:
 class Columns:
     """Results of N fits: ``z`` (Z, N), ``nll``, ``status``, ``n_iterations`` (N,), ``gammas`` (G, N).
 
-    ``n_robust`` counts the columns that needed the robust tier, ``n_retried`` those that needed another start.
+    ``is_robust`` (N,) marks the columns that needed the robust tier; ``n_retried`` counts other starts.
     """
 
     z: Array
@@ -74,16 +74,33 @@ class Columns:
     status: IntArray
     n_iterations: IntArray
     gammas: Array
-    n_robust: int = 0
+    is_robust: BoolArray
     n_retried: int = 0
     n_evaluations: int = 0
+
+    @property
+    def n_robust(self) -> int:
+        """Columns that the robust tier finished."""
+        return int(np.sum(self.is_robust))
 
     @classmethod
     def empty(cls, n_z: int, n_gammas: int, n: int) -> Columns:
         """Return unset results for ``n`` columns."""
         return cls(
             np.empty((n_z, n)), np.full(n, np.inf), np.full(n, int(FitStatus.MAX_ITERATIONS)),
-            np.zeros(n, dtype=np.int64), np.empty((n_gammas, n)),
+            np.zeros(n, dtype=np.int64), np.empty((n_gammas, n)), np.zeros(n, dtype=bool),
+        )  # fmt: skip
+
+    @classmethod
+    def joined(cls, parts: Sequence[Columns]) -> Columns:
+        """Return the columns of all parts, one after the other."""
+
+        def join(name: str) -> Array:
+            return np.concatenate([getattr(part, name) for part in parts], axis=-1)
+
+        return cls(
+            join("z"), join("nll"), join("status"), join("n_iterations"), join("gammas"), join("is_robust"),
+            sum(part.n_retried for part in parts), sum(part.n_evaluations for part in parts),
         )  # fmt: skip
 
 
@@ -130,7 +147,7 @@ def minimise(cheap: Tile, robust: Tile, problem: Problem) -> Columns:
     out = Columns.empty(n_z, len(cheap.gammas), n)
     left = _cheap_tier(cheap, problem, out)
     if len(left):
-        out.n_robust = len(left)
+        out.is_robust[left] = True
         _robust_tier(robust, problem, out, left)
     return out
 

@@ -139,6 +139,7 @@ def lower(
     poi: int | None,
     interp: Interpolation,
     observed: Sequence[float],
+    profile: bool = True,
 ) -> ModelTensors:
     """Return the tensors of ``channels``; ``parameters`` and ``blocks`` from `model_parameters`.
 
@@ -146,14 +147,17 @@ def lower(
     ----------
     poi : position of the parameter of interest, which is never profiled.
     observed : (B,) main data, channel after channel.
+    profile : leave out what needs no minimiser (profiled gammas, factors that stay 1); else keep all P.
     """
     rows = _read_rows(channels, blocks)
     n_bins = rows.channel_bin[-1]
-    profiled = _profiled_gammas(rows, parameters, poi)
+    profiled = _profiled_gammas(rows, parameters, poi) if profile else set()
     moving = set(rows.histosys) | {p for entries in rows.cell_entries for p, _, _ in entries}
     # A factor that stays 1 for ever needs neither a place in the products nor one in the minimiser.
     inert = {
-        p for p, par in enumerate(parameters) if par.is_fixed and par.init == 1.0 and p != poi and p not in moving
+        p
+        for p, par in enumerate(parameters)
+        if profile and par.is_fixed and par.init == 1.0 and p != poi and p not in moving
     }
     gammas = sorted(profiled)
     minimised = [p for p in range(len(parameters)) if p not in profiled and p not in inert]

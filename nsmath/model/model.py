@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +15,17 @@ from nsmath._typing import Array, BoolArray
 from nsmath.errors import ModelError
 from nsmath.formulas.interpolation import Interpolation, interpolation
 from nsmath.model.lowering import lower
-from nsmath.model.parameters import Parameter, model_parameters, poi_index
+from nsmath.model.parameters import Parameter, ParameterBlock, model_parameters, poi_index
 from nsmath.model.tensors import ModelTensors
-from nsmath.spec.workspace import Workspace
+from nsmath.spec.workspace import Channel, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What the tensors were lowered from, to lower them again with other choices."""
+
+    channels: tuple[Channel, ...]
+    blocks: dict[str, ParameterBlock]
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class Model:
     channels: dict[str, int]
     interp: Interpolation
     tensors: ModelTensors = field(repr=False)
+    source: _Source = field(repr=False)
 
     @classmethod
     def from_workspace(
@@ -68,12 +78,13 @@ class Model:
         if not isinstance(workspace, Workspace):
             workspace = Workspace.from_dict(workspace)
         codes = interpolation(interp)
-        chosen = workspace.measurement(measurement)
+        chosen = workspace.measurement(measurement, poi=poi)
         channels = tuple(sorted(workspace.channels, key=lambda channel: channel.name))
         parameters, blocks = model_parameters(workspace, channels, chosen)
-        index = poi_index(chosen.poi if poi is None else poi, parameters, blocks)
+        index = poi_index(chosen.poi, parameters, blocks)
         observed = [value for channel in channels for value in workspace.observed(channel.name)]
         tensors = lower(channels, parameters, blocks, poi=index, interp=codes, observed=observed)
+        # Nothing of the tensors knows the names, so equal digests need them too (`digest`).
         return cls(
             measurement=chosen.name,
             poi="" if index is None else parameters[index].name,
@@ -81,7 +92,66 @@ class Model:
             channels={channel.name: len(channel.samples[0].data) for channel in channels},
             interp=codes,
             tensors=tensors,
+            source=_Source(channels, blocks),
         )
+
+    def _relowered(self, parameters: tuple[Parameter, ...], *, profile: bool = True) -> Model:
+        """Return this model with other parameters, or without profiled and inert ones."""
+        tensors = lower(
+            self.source.channels, parameters, self.source.blocks, poi=self.poi_index, interp=self.interp,
+            observed=list(self.data), profile=profile,
+        )  # fmt: skip
+        return replace(self, parameters=parameters, tensors=tensors)
+
+    def with_fixed(self, values: Mapping[str, float]) -> Model:
+        """Return this model with parameters fixed at values, by name.
+
+        Raises
+        ------
+        ModelError
+            Unknown name, or a value outside the parameter's bounds.
+        """
+        parameters = list(self.parameters)
+        for name, value in values.items():
+            index = self.index_of(name)
+            known = parameters[index]
+            if not known.lower <= value <= known.upper:
+                raise ModelError(
+                    f"parameter {name!r} is to be fixed at {value:g}, outside its bounds [{known.lower:g}, "
+                    f"{known.upper:g}]. Widen them in the measurement's parameter configuration."
+                )
+            parameters[index] = replace(known, init=float(value), is_fixed=True)
+        return self._relowered(tuple(parameters))
+
+    @cached_property
+    def unprofiled(self) -> Model:
+        """This model with every parameter among the minimised ones, in vector order: for gradients by all P."""
+        return self._relowered(self.parameters, profile=False)
+
+    def index_of(self, name: str) -> int:
+        """Return the position of a parameter.
+
+        Raises
+        ------
+        ModelError
+            Unknown name; the message offers the nearest one.
+        """
+        if name not in self._index:
+            near = difflib.get_close_matches(name, self.names, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ModelError(f"the model has no parameter {name!r}.{hint} `Model.names` lists all {len(self.names)}.")
+        return self._index[name]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def with_poi_above(self, lower: float) -> Model:
+        """Return this model with the lower bound of the parameter of interest raised to ``lower``."""
+        index = self.require_poi()
+        parameters = list(self.parameters)
+        parameters[index] = replace(parameters[index], lower=lower, init=max(parameters[index].init, lower))
+        return self._relowered(tuple(parameters))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -149,11 +219,8 @@ class Model:
         """
         if isinstance(values, Mapping):
             theta = self.init.copy()
-            index = {name: i for i, name in enumerate(self.names)}
             for name, value in values.items():
-                if name not in index:
-                    raise ModelError(f"the model has no parameter {name!r}; `Model.names` lists all {len(index)}.")
-                theta[index[name]] = value
+                theta[self.index_of(name)] = value
             return theta
         array = np.asarray(values, dtype=float)
         if array.shape[-1:] != (len(self.names),) or array.ndim > 2:

@@ -129,11 +129,13 @@ def _block_parameters(
         auxdata = list(scales)
     else:
         auxdata = [kind.init] * size
-    inits, bounds = [kind.init] * size, [kind.bounds] * size
     fixed = False
     if config is not None:
-        inits = configured(config.inits, inits)
         auxdata = configured(config.auxdata, auxdata)
+    init, default_bounds = kind.start(auxdata[0])
+    inits, bounds = [init] * size, [default_bounds] * size
+    if config is not None:
+        inits = configured(config.inits, inits)
         if kind.constraint == "normal":
             scales = configured(config.sigmas, scales)
         bounds = [(float(lo), float(hi)) for lo, hi in config.bounds] if config.bounds else bounds

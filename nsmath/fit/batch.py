@@ -1,0 +1,118 @@
+"""Fits of many columns on one plan: the minimiser with its starts, bounds and matrix filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nsmath._typing import Array, BoolArray
+from nsmath.fit.information import full_theta, inverse_information
+from nsmath.fit.minimiser import Columns, Problem, Tolerances, minimise
+from nsmath.model.model import Model
+from nsmath.plan.plan import Worker
+
+PILOT = 32
+"""Columns of the pilot that decides when the cheap tier hands over."""
+TYPICAL_NEWTON = 6.0
+"""Robust iterations of a column, where the pilot had none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all columns of one kind of fit share.
+
+    Attributes
+    ----------
+    starts : (Z,) start vectors, the common point first.
+    fixed : (Z,) parameters that keep their start value.
+    matrix : (Z, Z) inverse information at the common point.
+    poi : minimised index of the free parameter of interest, -1 if fixed or absent.
+    tolerances : see `Tolerances`; ``cheap`` is where the pilot puts the hand-over.
+    """
+
+    starts: tuple[Array, ...]
+    fixed: BoolArray
+    matrix: Array
+    poi: int
+    tolerances: Tolerances = Tolerances()
+
+    def problem(self, data: Array, aux: Array, first_start: Array | None = None) -> Problem:
+        """Return the problem of these columns, (B, N) and (A, N); ``first_start`` (Z, N) replaces the common one."""
+        starts: Sequence[Array] = self.starts if first_start is None else (first_start, *self.starts)
+        return Problem(data, aux, starts, self.fixed, self.matrix, self.poi, self.tolerances)
+
+
+def z_index(model: Model, parameter: int) -> int:
+    """Return the position of a parameter (of P) among the minimised ones; -1 where it is not minimised."""
+    where = np.flatnonzero(model.tensors.parameter == parameter)
+    return int(where[0]) if len(where) else -1
+
+
+def setup(
+    worker: Worker, model: Model, start: Array, fixed: BoolArray, data: Array, aux: Array, *,
+    other_starts: Sequence[Array] = (), tolerances: Tolerances | None = None,
+) -> Setup:  # fmt: skip
+    """Return the `Setup` of fits that start from ``start`` (Z,), with the information there.
+
+    ``data`` (B,) and ``aux`` (A,) only place the gammas at the start.
+    """
+    t = model.tensors
+    matrix = inverse_information(worker.robust, t, start, data, aux, fixed)
+    poi = -1 if model.poi_index is None else z_index(model, model.poi_index)
+    poi = -1 if poi >= 0 and fixed[poi] else poi
+    return Setup((start, *other_starts), fixed, matrix, poi, tolerances or Tolerances())
+
+
+def with_pilot(worker: Worker, setting: Setup, data: Array, aux: Array, newton_cost: float) -> Setup:
+    """Return ``setting`` with the hand-over that would have cost a few pilot columns the least.
+
+    Deterministic: iteration counts of the pilot decide, weighed with the plan's stored ``newton_cost``.
+    """
+    limit = setting.tolerances.cheap
+    columns = minimise(worker.cheap, worker.robust, setting.problem(data, aux))
+    needed = np.where(columns.is_robust, limit, columns.n_iterations)
+    newton = columns.n_iterations[columns.is_robust] - limit
+    # A column handed over early needs about as many robust iterations as one handed over late.
+    typical = newton_cost * (float(np.mean(newton)) if len(newton) else TYPICAL_NEWTON)
+
+    def cost(handover: int) -> float:
+        # n steps take n + 1 looks at the gradient; hand-over 0 goes to the robust tier at once.
+        handed = needed >= handover
+        return float(np.sum(np.minimum(needed + 1, handover)) + typical * np.sum(handed))
+
+    # Among equals the latest: the pilot has not seen the slowest columns of the study.
+    best = min(range(limit + 1), key=lambda handover: (cost(handover), -handover))
+    return replace(setting, tolerances=replace(setting.tolerances, cheap=best))
+
+
+def fit_columns(worker: Worker, setting: Setup, data: Array, aux: Array, first_start: Array | None = None) -> Columns:
+    """Return the fits of all columns, tile by tile."""
+    n, width = data.shape[1], worker.cheap.width
+    if n <= width:
+        return minimise(worker.cheap, worker.robust, setting.problem(data, aux, first_start))
+    parts = []
+    for first in range(0, n, width):
+        chunk = slice(first, first + width)
+        start = None if first_start is None else first_start[:, chunk]
+        parts.append(minimise(worker.cheap, worker.robust, setting.problem(data[:, chunk], aux[:, chunk], start)))
+    return Columns.joined(parts)
+
+
+def theta_of(model: Model, columns: Columns) -> Array:
+    """Return all parameters of the columns, (N, P)."""
+    return np.ascontiguousarray(full_theta(model.tensors, columns.z, columns.gammas).T)
+
+
+def start_and_fixed(model: Model, fixed: dict[int, float]) -> tuple[Array, BoolArray]:
+    """Return start (Z,) and mask (Z,) for ``fixed`` parameters (position among P -> value)."""
+    t = model.tensors
+    start = t.init[t.parameter].copy()
+    mask = t.is_fixed[t.parameter].astype(bool)
+    for parameter, value in fixed.items():
+        z = z_index(model, parameter)
+        start[z], mask[z] = value, True
+    return start, mask
+
+

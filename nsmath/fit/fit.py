@@ -1,0 +1,209 @@
+"""`fit`: the best fit of one model to one set of data, with uncertainties from the exact Hessian."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nsmath._typing import Array
+from nsmath.errors import FitError, ModelError
+from nsmath.fit.batch import fit_columns, setup, start_and_fixed, theta_of
+from nsmath.fit.minimiser import FitStatus
+from nsmath.model.hessian import full_hessian
+from nsmath.model.likelihood import nll_constant
+from nsmath.model.model import Model
+from nsmath.plan.plan import Plan
+
+logger = logging.getLogger("nsmath.fit")
+
+
+@dataclass(frozen=True, slots=True)
+class FitResult:
+    """A best fit; arrays run over ``names``, shape (P,) or (P, P).
+
+    Attributes
+    ----------
+    values : best-fit parameters.
+    uncertainties : square roots of the covariance's diagonal; 0 for fixed parameters; NaN where the parameter
+        ends on a bound, or the Hessian is not positive definite: then a symmetric error would mean nothing.
+    covariance, correlation : inverse of the exact Hessian over the parameters that are free and off their bounds.
+    nll : -ln L of main and auxiliary data with all constants, as pyhf's ``-logpdf``; not twice.
+    status : how the minimisation ended; n_iterations : its iterations.
+    at_bound : names of free parameters that end on a bound.
+    decrement : the NLL that a further Newton step would gain.
+    """
+
+    measurement: str
+    poi: str
+    names: tuple[str, ...]
+    values: Array
+    uncertainties: Array
+    covariance: Array
+    nll: float
+    status: FitStatus
+    n_iterations: int
+    at_bound: tuple[str, ...]
+    is_fixed: tuple[bool, ...]
+    interpolation: dict[str, str]
+    model_digest: str
+    backend: str
+
+    @property
+    def twice_nll(self) -> float:
+        """-2 ln L."""
+        return 2.0 * self.nll
+
+    @property
+    def correlation(self) -> Array:
+        """Correlation matrix (P, P); NaN in rows and columns without an uncertainty."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scale = np.where(self.uncertainties > 0.0, self.uncertainties, np.nan)
+            matrix: Array = self.covariance / np.outer(scale, scale)
+        return matrix
+
+    def __getitem__(self, name: str) -> float:
+        """Best-fit value by parameter name."""
+        return float(self.values[self.names.index(name)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON: undefined numbers are None."""
+        return {
+            "measurement": self.measurement,
+            "poi": self.poi or None,
+            "parameters": [
+                {"name": name, "value": float(value), "uncertainty": _number(error), "fixed": fixed,
+                 "at_bound": name in self.at_bound}
+                for name, value, error, fixed in zip(
+                    self.names, self.values, self.uncertainties, self.is_fixed, strict=True
+                )
+            ],
+            "correlation": [[_number(v) for v in row] for row in self.correlation],
+            "nll": self.nll,
+            "twice_nll": self.twice_nll,
+            "status": self.status.name.lower(),
+            "status_message": self.status.message,
+            "n_iterations": self.n_iterations,
+            "at_bound": list(self.at_bound),
+            "interpolation": self.interpolation,
+            "model_digest": self.model_digest,
+            "backend": self.backend,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        poi = f"{self.poi}={self[self.poi]:.5g}, " if self.poi else ""
+        return f"FitResult({poi}nll={self.nll:.6f}, {self.status.name}, {len(self.names)} parameters)"
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def checked_data(model: Model, data: Any, auxdata: Any) -> tuple[Array, Array]:
+    """Return main and auxiliary data as (B,) and (A,), the observed ones where None.
+
+    Raises
+    ------
+    ModelError
+        Wrong shape, negative or non-finite counts.
+    """
+    main = model.data if data is None else np.asarray(data, dtype=float)
+    aux = model.auxdata if auxdata is None else np.asarray(auxdata, dtype=float)
+    for name, array, size in (("data", main, len(model.data)), ("auxdata", aux, len(model.auxdata))):
+        if array.shape != (size,):
+            bins = ", ".join(f"{channel}: {n}" for channel, n in model.channels.items())
+            raise ModelError(
+                f"{name} has shape {array.shape}; expected ({size},)."
+                + (f" Bins by channel: {bins}. Auxiliary data goes into `auxdata`." if name == "data" else "")
+            )
+        if not np.isfinite(array).all():
+            raise ModelError(f"{name}[{int(np.argmin(np.isfinite(array)))}] is not finite.")
+    if (main < 0.0).any():
+        raise ModelError(f"data[{int(np.argmin(main))}] is {main.min():g}; a count cannot be negative.")
+    return main, aux
+
+
+def fit(
+    model: Model,
+    *,
+    fixed: Mapping[str, float] | None = None,
+    data: Any = None,
+    auxdata: Any = None,
+    plan: Plan | None = None,
+    threads: int | None = None,
+) -> FitResult:
+    """Return the best fit of ``model``.
+
+    Parameters
+    ----------
+    fixed : parameters to hold, by name; ``{model.poi: 1.0}`` gives the conditional fit at mu = 1.
+    data, auxdata : (B,) and (A,) instead of the observed ones.
+    plan : a plan of this model to use; a single-threaded one is made for the call when None.
+    threads : not needed for a single fit; accepted for the sake of one signature.
+
+    Raises
+    ------
+    ModelError, FitError
+        Bad names or shapes; the likelihood cannot be evaluated at any start.
+    """
+    if fixed:
+        return fit(model.with_fixed(fixed), data=data, auxdata=auxdata)
+    if plan is None:
+        with Plan(model, threads=1, tune=False, width=8) as own:
+            return fit(model, data=data, auxdata=auxdata, plan=own)
+    if plan.model.digest != model.digest:
+        raise ModelError("the plan was made for another model; make one with Plan(model).")
+    main, aux = checked_data(model, data, auxdata)
+    start, mask = start_and_fixed(model, {})
+    worker = plan.worker
+    setting = setup(worker, model, start, mask, main, aux)
+    columns = fit_columns(worker, setting, main[:, None], aux[:, None])
+    theta = theta_of(model, columns)[0]
+    status = FitStatus(int(columns.status[0]))
+    if status == FitStatus.OUT_OF_DOMAIN:
+        raise FitError(
+            "the likelihood is zero at every start: a bin has counts where the model expects none, or a negative "
+            "rate. Change the start values (inits) or look for templates that are empty."
+        )
+    if status != FitStatus.CONVERGED:
+        logger.warning("fit did not converge: %s", status.message)
+    t = model.tensors
+    free = ~model.is_fixed
+    on_bound = free & ((theta <= t.lower) | (theta >= t.upper))
+    covariance = _covariance(full_hessian(t, theta, main, aux), free & ~on_bound)
+    uncertainties = np.sqrt(np.diag(covariance))
+    uncertainties[on_bound] = np.nan
+    return FitResult(
+        measurement=model.measurement,
+        poi=model.poi,
+        names=model.names,
+        values=theta,
+        uncertainties=uncertainties,
+        covariance=covariance,
+        nll=float(columns.nll[0] + nll_constant(t, main[None], aux[None])[0]),
+        status=status,
+        n_iterations=int(columns.n_iterations[0]),
+        at_bound=tuple(name for name, bound in zip(model.names, on_bound, strict=True) if bound),
+        is_fixed=tuple(bool(x) for x in model.is_fixed),
+        interpolation=model.interp.to_dict(),
+        model_digest=model.digest,
+        backend=plan.backend,
+    )
+
+
+def _covariance(hessian: Array, which: Any) -> Array:
+    """Return the inverse of the Hessian over ``which``, zero elsewhere; NaN there if not positive definite."""
+    index = np.flatnonzero(which)
+    covariance = np.zeros_like(hessian)
+    block = hessian[np.ix_(index, index)]
+    try:
+        np.linalg.cholesky(block)
+        inverse = np.linalg.inv(block)
+    except np.linalg.LinAlgError:
+        logger.warning("the Hessian at the best fit is not positive definite: no uncertainties are given")
+        inverse = np.full_like(block, np.nan)
+    covariance[np.ix_(index, index)] = inverse
+    return covariance

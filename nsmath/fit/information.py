@@ -1,0 +1,62 @@
+"""The common matrix of the cheap tier: the inverse Fisher information at the point all columns start from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsmath._typing import Array, BoolArray
+from nsmath.backends.ops import Tile
+from nsmath.model.tensors import ModelTensors
+
+RIDGE = 1e-9
+"""Relative ridge on the information's diagonal: keeps it regular where nothing measures a parameter."""
+MIN_INFORMATION = 1e-10
+
+
+def full_theta(tensors: ModelTensors, z: Array, gammas: Array) -> Array:
+    """Return all parameters (P, N) from minimised ones (Z, N) and profiled gammas (G, N)."""
+    theta = np.repeat(tensors.init[:, None], z.shape[1], axis=1)
+    theta[tensors.parameter] = z
+    theta[tensors.gamma_parameter] = gammas
+    return theta
+
+
+def expected_auxdata(tensors: ModelTensors, theta: Array) -> Array:
+    """Return the expected auxiliary data at ``theta`` (P, ...): theta itself, or theta tau where it is Poisson."""
+    centre = theta[tensors.aux_parameter]
+    scale = tensors.aux_scale.reshape(-1, *[1] * (theta.ndim - 1))
+    is_poisson = tensors.aux_is_poisson.reshape(scale.shape) != 0
+    return np.where(is_poisson, centre * scale, centre)
+
+
+def evaluated_point(
+    tile: Tile, tensors: ModelTensors, z: Array, data: Array, aux: Array, fixed: BoolArray
+) -> tuple[Array, Array]:
+    """Return all parameters (P,) and rates (B,) at ``z`` (Z,), with gammas profiled to ``data`` and ``aux``."""
+    tile.load(z[:, None], data[:, None], aux[:, None], fixed)
+    tile.start()
+    theta = full_theta(tensors, z[:, None], tile.gammas[:, :1])[:, 0]
+    return theta, tile.rate[:, 0].copy()
+
+
+def inverse_information(
+    tile: Tile, tensors: ModelTensors, z: Array, data: Array, aux: Array, fixed: BoolArray
+) -> Array:
+    """Return the inverse Fisher information (Z, Z) at ``z``, zero in rows and columns of ``fixed`` parameters.
+
+    It is the exact Hessian with the data that the point itself expects (gammas profiled to ``data``, ``aux``):
+    all residuals vanish there, and with them the second derivatives of the rates.
+    """
+    theta, rate = evaluated_point(tile, tensors, z, data, aux, fixed)
+    expected = expected_auxdata(tensors, theta)
+    tile.load(z[:, None], np.maximum(rate, 0.0)[:, None], expected[:, None], fixed)
+    tile.start()
+    tile.curvature()
+    upper = np.triu(tile.hessian[0])
+    information = upper + np.triu(upper, 1).T
+    free = np.flatnonzero(~fixed)
+    block = information[np.ix_(free, free)]
+    block[np.diag_indices_from(block)] += RIDGE * np.abs(np.diag(block)) + MIN_INFORMATION
+    inverse = np.zeros_like(information)
+    inverse[np.ix_(free, free)] = np.linalg.inv(block)
+    return 0.5 * (inverse + inverse.T)

@@ -1,0 +1,1 @@
+"""Toys, test statistics, hypothesis tests."""

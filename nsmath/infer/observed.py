@@ -1,0 +1,135 @@
+"""Phase A of a toy test: fits to the observed data, and the Asimov fits that the toys start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsmath._typing import Array
+from nsmath.errors import FitError, OptionError
+from nsmath.fit.batch import fit_columns, setup, z_index
+from nsmath.fit.information import evaluated_point, full_theta
+from nsmath.fit.minimiser import FitStatus
+from nsmath.infer.sampling import HYPOTHESES, ToySampler
+from nsmath.infer.teststats import TestStatistic
+from nsmath.infer.toys import ToyStudy, toy_study
+from nsmath.model.model import Model
+from nsmath.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """One fit of phase A: ``z`` (Z,), ``theta`` (P,), saturated ``nll``, iterations."""
+
+    z: Array
+    theta: Array
+    nll: float
+    n_iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The observed fits: free, and with the POI at each truth of the toys (0, and the tested or given mu)."""
+
+    free: Fitted
+    conditional: dict[float, Fitted]
+    mu_hat: float
+    q: float
+
+
+def checked_mu(model: Model, mu: float) -> float:
+    """Return ``mu`` as a float.
+
+    Raises
+    ------
+    ModelError, OptionError
+        No POI, a POI that is fixed, or a value outside its bounds.
+    """
+    parameter = model.parameters[model.require_poi()]
+    if parameter.is_fixed:
+        raise OptionError(
+            f"the parameter of interest {parameter.name!r} is fixed at {parameter.init:g} in measurement "
+            f"{model.measurement!r}, so nothing can be tested. Remove 'fixed' from its configuration."
+        )
+    for value in (float(mu), 0.0):
+        if not parameter.lower <= value <= parameter.upper:
+            raise OptionError(
+                f"mu = {value:g} is outside the bounds [{parameter.lower:g}, {parameter.upper:g}] of {parameter.name!r} "
+                f"in measurement {model.measurement!r}. Test a value inside, or widen the bounds in its configuration."
+            )
+    return float(mu)
+
+
+def _fitted(plan: Plan, start: Array, mask: Array, data: Array, aux: Array, what: str) -> Fitted:
+    model, worker = plan.model, plan.worker
+    nominal = model.tensors.init[model.tensors.parameter].copy()
+    nominal[mask] = start[mask]
+    setting = setup(worker, model, start, mask, data, aux, other_starts=(nominal,))
+    columns = fit_columns(worker, setting, data[:, None], aux[:, None])
+    status = FitStatus(int(columns.status[0]))
+    if status != FitStatus.CONVERGED:
+        raise FitError(f"{what} failed: {status.message}. `nsmath fit` shows more; look at the templates and bounds.")
+    theta = full_theta(model.tensors, columns.z, columns.gammas)[:, 0]
+    return Fitted(columns.z[:, 0].copy(), theta, float(columns.nll[0]), int(columns.n_iterations[0]))
+
+
+def observed_fits(plan: Plan, statistic: TestStatistic, mu: float) -> Observed:
+    """Return the free fit, the conditional fits at 0 and at ``mu``, and the observed q.
+
+    Raises
+    ------
+    FitError
+        One of them did not converge.
+    """
+    model = plan.model
+    t = model.tensors
+    poi = z_index(model, model.require_poi())
+    start = t.init[t.parameter].copy()
+    mask = t.is_fixed[t.parameter].astype(bool)
+    free = _fitted(plan, start, mask, t.observed, t.aux_observed, "the free fit to the observed data")
+    held = mask.copy()
+    held[poi] = True
+    conditional = {}
+    for value in sorted({0.0, mu}):
+        at = free.z.copy()
+        at[poi] = value
+        what = f"the fit to the observed data with {model.poi} = {value:g}"
+        conditional[value] = _fitted(plan, at, held, t.observed, t.aux_observed, what)
+    # The free fit allows what the conditional ones do: whichever is lowest is the start of a better free fit.
+    best = min(conditional.values(), key=lambda fitted: fitted.nll)
+    if best.nll < free.nll - 1e-7:
+        again = _fitted(plan, best.z, mask, t.observed, t.aux_observed, "the free fit to the observed data")
+        free = min(free, again, key=lambda fitted: fitted.nll)
+    mu_hat = float(free.z[poi])
+    nll = conditional[statistic.tested_mu(mu)].nll
+    q = statistic.q(np.array([mu_hat]), np.array([free.nll]), np.array([nll]), mu)
+    return Observed(free, conditional, mu_hat, float(q[0]))
+
+
+def studies(
+    plan: Plan, observed: Observed, statistic: TestStatistic, mu: float, *, seed: int, fluctuates: bool
+) -> dict[str, ToyStudy]:
+    """Return the two ensembles' studies: ``b`` at POI 0 and ``sb`` at POI mu."""
+    model = plan.model
+    t = model.tensors
+    poi = z_index(model, model.require_poi())
+    held = t.is_fixed[t.parameter].astype(bool)
+    held[poi] = True
+    tested = statistic.tested_mu(mu)
+    result = {}
+    for name, value in (("b", 0.0), ("sb", mu)):
+        truth = observed.conditional[value]
+        theta, rates = evaluated_point(plan.worker.robust, t, truth.z, t.observed, t.aux_observed, held)
+        sampler = ToySampler.at(model, theta, rates, hypothesis=HYPOTHESES[name], fluctuates=fluctuates)
+        if value == tested:
+            start = truth.z
+        else:
+            at = truth.z.copy()
+            at[poi] = tested
+            aux = sampler.aux if fluctuates else t.aux_observed
+            what = f"the fit to the Asimov data of {model.poi} = {value:g} with {model.poi} = {tested:g}"
+            start = _fitted(plan, at, held, sampler.rates, aux, what).z
+        nominal = t.init[t.parameter].copy()
+        result[name] = toy_study(plan, sampler, statistic, mu, seed, truth.z, start, nominal)
+    return result
