@@ -152,8 +152,8 @@ def stationary_residual(
     """Return the residual r at which all gammas of a bin are stationary; NaN where no rate >= 0 exists.
 
     Root of ``(1 - r) asked(r) = n``, whose left side falls with r wherever it is positive: Newton steps inside a
-    bracket that bisection shrinks when they fail. With n = 0 the rate may have to be held at its bound 0; r is
-    then the multiplier of that bound, the root of ``asked(r) = 0``.
+    bracket that bisection shrinks when they fail. With n = 0 the rate may have to be held at its bound 0; 1 - r is
+    then the multiplier of that bound, and r the root of ``asked(r) = 0``.
     """
     hi = 1.0
     rate, slope = asked_rate(t, hi, first, last, slots, slot0, i, aux, column)
@@ -166,12 +166,12 @@ def stationary_residual(
             r = -t.gamma_scale[g] / s
             if r < 1.0 and free_gamma(t, r, slot, count, first, last, slots, slot0, i, aux, column) >= 0.0:
                 return r
-    lo = 0.0 if count <= 0.0 else -1.0
+    lo = -1.0
     for _ in range(MAX_ROOT_STEPS):
         rate, slope = asked_rate(t, lo, first, last, slots, slot0, i, aux, column)
         if (1.0 - lo) * rate >= count:
             break
-        if count <= 0.0 or lo < -1e15:
+        if lo < -1e15:
             return math.nan
         hi = lo
         lo *= 4.0

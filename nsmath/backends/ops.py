@@ -42,6 +42,7 @@ class Tile(Protocol):
     nll: Array
     gradient: Array
     gammas: Array
+    rate: Array
     step: Array
     damping: Array
     decrement: Array

@@ -36,7 +36,7 @@ class Setup:
     fixed: BoolArray
     matrix: Array
     poi: int
-    tolerances: Tolerances = Tolerances()
+    tolerances: Tolerances
 
     def problem(self, data: Array, aux: Array, first_start: Array | None = None) -> Problem:
         """Return the problem of these columns, (B, N) and (A, N); ``first_start`` (Z, N) replaces the common one."""
@@ -71,7 +71,7 @@ def with_pilot(worker: Worker, setting: Setup, data: Array, aux: Array, newton_c
     Deterministic: iteration counts of the pilot decide, weighed with the plan's stored ``newton_cost``.
     """
     limit = setting.tolerances.cheap
-    columns = minimise(worker.cheap, worker.robust, setting.problem(data, aux))
+    columns = fit_columns(worker, setting, data, aux)
     needed = np.where(columns.is_robust, limit, columns.n_iterations)
     newton = columns.n_iterations[columns.is_robust] - limit
     # A column handed over early needs about as many robust iterations as one handed over late.

@@ -26,7 +26,8 @@ def expected_auxdata(tensors: ModelTensors, theta: Array) -> Array:
     centre = theta[tensors.aux_parameter]
     scale = tensors.aux_scale.reshape(-1, *[1] * (theta.ndim - 1))
     is_poisson = tensors.aux_is_poisson.reshape(scale.shape) != 0
-    return np.where(is_poisson, centre * scale, centre)
+    expected: Array = np.where(is_poisson, centre * scale, centre)
+    return expected
 
 
 def evaluated_point(
@@ -59,4 +60,5 @@ def inverse_information(
     block[np.diag_indices_from(block)] += RIDGE * np.abs(np.diag(block)) + MIN_INFORMATION
     inverse = np.zeros_like(information)
     inverse[np.ix_(free, free)] = np.linalg.inv(block)
-    return 0.5 * (inverse + inverse.T)
+    symmetric: Array = 0.5 * (inverse + inverse.T)
+    return symmetric

@@ -11,13 +11,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from nsmath._typing import Array, BoolArray, IntArray
-from nsmath.backends.ops import Tile
+from nsmath.backends.ops import FIRST_DAMPING, Tile
 
 logger = logging.getLogger("nsmath.fit")
+
+FLAT_SCALED = 1e-7
+"""Scaled gradient below which a column whose Hessian needs a little damping counts as converged all the same."""
 
 
 class FitStatus(IntEnum):
@@ -58,8 +62,8 @@ class Tolerances:
     decrement: float = 1e-9
     scaled: float = 1e-3
     cheap: int = 24
-    robust: int = 60
-    edge: tuple[float, ...] = (1e-1, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
+    robust: int = 150
+    edge: tuple[float, ...] = (1e-1, 1e-3, 1e-5, 1e-7, 1e-9)
 
 
 @dataclass(slots=True)
@@ -95,7 +99,7 @@ class Columns:
     def joined(cls, parts: Sequence[Columns]) -> Columns:
         """Return the columns of all parts, one after the other."""
 
-        def join(name: str) -> Array:
+        def join(name: str) -> Any:
             return np.concatenate([getattr(part, name) for part in parts], axis=-1)
 
         return cls(
@@ -200,34 +204,32 @@ def _cheap_tier(tile: Tile, problem: Problem, out: Columns) -> IntArray:
 
 
 def _robust_tier(tile: Tile, problem: Problem, out: Columns, left: IntArray) -> None:
-    """Finish ``left``: from where the cheap tier stopped, from other starts, then along the domain's edge."""
+    """Finish ``left`` from where the cheap tier stopped, along the domain's edge, and from every other start."""
     failed = _newton(tile, problem, out, left, out.z[:, left], 0.0)
     for k in range(len(problem.starts)):
         if not len(failed):
             return
         out.n_retried += len(failed) if k == 0 else 0
+        failed = _edge(tile, problem, out, failed, problem.start(k, failed))
         failed = _newton(tile, problem, out, failed, problem.start(k, failed), 0.0)
-    if len(failed):
-        _edge(tile, problem, out, failed)
 
 
-def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray) -> None:
-    """Approach the edge of the domain from inside: empty bins get pseudo-counts that shrink to nothing.
+def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray, x: Array) -> IntArray:
+    """Approach the edge of the domain from inside ``x`` (Z, n); return the columns that this does not help.
 
     Where a rate would go below 0 in an empty bin, the minimum lies on the edge lambda = 0, at which the NLL has a
-    kink. A pseudo-count e makes it smooth and moves the minimum's NLL by about e log e (docs/maths.md).
+    kink. Pseudo-counts e in empty bins make it smooth and move the minimum's NLL by about e log e; they shrink to
+    nothing (docs/maths.md).
     """
-    for k in range(len(problem.starts)):
-        todo, x = failed, problem.start(k, failed)
-        for pseudo in problem.tolerances.edge:
-            stuck = _newton(tile, problem, out, todo, x, pseudo)
-            todo = np.setdiff1d(todo, stuck)
-            if not len(todo):
-                break
-            x = out.z[:, todo]
-        failed = np.setdiff1d(failed, todo)
-        if not len(failed):
-            return
+    has_empty = (problem.data[:, failed] <= 0.0).any(axis=0)
+    todo, x = failed[has_empty], x[:, has_empty]
+    for pseudo in problem.tolerances.edge:
+        if not len(todo):
+            break
+        stuck = _newton(tile, problem, out, todo, x, pseudo)
+        todo = np.setdiff1d(todo, stuck)
+        x = out.z[:, todo]
+    return np.setdiff1d(failed, todo)
 
 
 def _newton(
@@ -250,11 +252,13 @@ def _newton_tile(tile: Tile, tolerances: Tolerances, out: Columns, ids: IntArray
     failed: list[IntArray] = []
     tile.start()
     out.n_evaluations += tile.n
-    for iteration in range(tolerances.robust):
+    for _ in range(tolerances.robust):
         m = tile.n
         tile.curvature()
         tile.newton_descend()
         done = (tile.decrement[:m] < tolerances.decrement) & (tile.scaled[:m] < tolerances.scaled)
+        # A flat direction (parameters that only their product matters of) keeps the Hessian singular for ever.
+        done |= (tile.scaled[:m] < FLAT_SCALED) & (tile.damping[:m] <= FIRST_DAMPING)
         outside = ~np.isfinite(tile.nll[:m])
         done &= ~outside
         lost = ~done & (outside | (tile.damping[:m] > 1e10))

@@ -189,7 +189,8 @@ def _result(
     cls, cls_error, cls_upper = (None, None, None) if statistic.tests_null else ratio(clsb, clb)
     bands = None
     if expected and not statistic.tests_null and len(good["b"]) and len(good["sb"]):
-        bands = ExpectedSet(NSIGMA_ORDER, *map(tuple, expected_band(good["b"], good["sb"])))
+        cls_values, errors, uppers = expected_band(good["b"], good["sb"])
+        bands = ExpectedSet(NSIGMA_ORDER, tuple(cls_values), tuple(errors), tuple(uppers))
     p0 = clsb if statistic.tests_null else None
     model = plan.model
     return ToyTestResult(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsmath._typing import Array
+from nsmath._typing import Array, BoolArray
 from nsmath.errors import FitError, OptionError
 from nsmath.fit.batch import fit_columns, setup, z_index
 from nsmath.fit.information import evaluated_point, full_theta
@@ -55,13 +55,13 @@ def checked_mu(model: Model, mu: float) -> float:
     for value in (float(mu), 0.0):
         if not parameter.lower <= value <= parameter.upper:
             raise OptionError(
-                f"mu = {value:g} is outside the bounds [{parameter.lower:g}, {parameter.upper:g}] of {parameter.name!r} "
-                f"in measurement {model.measurement!r}. Test a value inside, or widen the bounds in its configuration."
+                f"mu = {value:g} is outside the bounds [{parameter.lower:g}, {parameter.upper:g}] of "
+                f"{parameter.name!r} in measurement {model.measurement!r}. Test a value inside, or widen the bounds in its configuration."
             )
     return float(mu)
 
 
-def _fitted(plan: Plan, start: Array, mask: Array, data: Array, aux: Array, what: str) -> Fitted:
+def _fitted(plan: Plan, start: Array, mask: BoolArray, data: Array, aux: Array, what: str) -> Fitted:
     model, worker = plan.model, plan.worker
     nominal = model.tensors.init[model.tensors.parameter].copy()
     nominal[mask] = start[mask]

@@ -24,7 +24,8 @@ def poisson_term(rate: Array, count: Array) -> Array:
     seen, legal = count > 0.0, np.where(count > 0.0, rate > 0.0, rate >= 0.0)
     n = np.where(seen, count, 1.0)
     d = np.where(legal & seen, (rate - n) / n, 0.0)
-    term: Array = np.where(legal, np.where(seen, n * (d - np.log1p(d)), rate), np.inf)
+    with np.errstate(divide="ignore"):
+        term: Array = np.where(legal, np.where(seen, n * (d - np.log1p(d)), rate), np.inf)
     return term
 
 
@@ -59,7 +60,8 @@ def constraint_derivatives(tensors: ModelTensors, theta: Array, aux: Array) -> t
 
 def residual(rate: Array, count: Array) -> Array:
     """Return 1 - count / rate, the derivative of `poisson_term` by the rate; 1 for an empty bin."""
-    ratio = np.divide(count, rate, out=np.zeros_like(rate), where=count > 0.0)
+    with np.errstate(divide="ignore"):
+        ratio = np.divide(count, rate, out=np.zeros_like(rate), where=count > 0.0)
     r: Array = 1.0 - ratio
     return r
 

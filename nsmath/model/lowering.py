@@ -85,10 +85,10 @@ def _profiled_gammas(rows: _Rows, parameters: Sequence[Parameter], poi: int | No
     profiled: set[int] = set()
     for p, where in bins.items():
         parameter = parameters[p]
-        if len(where) == 1 and not parameter.is_fixed and parameter.constraint != "none" and p != poi:
-            # With bounds below 0 a Poisson rate would turn negative and the closed forms no longer hold.
-            if p not in elsewhere and parameter.lower >= 0.0:
-                profiled.add(p)
+        is_gamma = len(where) == 1 and parameter.constraint != "none" and p not in elsewhere
+        # With bounds below 0 a Poisson rate would turn negative and the closed forms no longer hold.
+        if is_gamma and not parameter.is_fixed and p != poi and parameter.lower >= 0.0:
+            profiled.add(p)
     for factors in rows.row_factors:
         shared = [p for p in factors if p in profiled]
         profiled -= set(shared[1:])
@@ -102,7 +102,9 @@ def _slots(rows: _Rows, profiled: set[int], n_bins: int) -> tuple[list[int], lis
     for gamma, b in zip(row_gamma, rows.row_bin, strict=True):
         if gamma not in by_bin[b]:
             by_bin[b].append(gamma)
-    bin_slot, slot_parameter, slot_of = [0], [], {}
+    bin_slot: list[int] = [0]
+    slot_parameter: list[int] = []
+    slot_of: dict[tuple[int, int], int] = {}
     for b, gammas in enumerate(by_bin):
         for gamma in sorted(gammas):
             slot_of[(b, gamma)] = len(slot_parameter)

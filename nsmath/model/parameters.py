@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from nsmath.errors import ModelError
 from nsmath.spec.modifiers import MODIFIERS
-from nsmath.spec.workspace import Channel, Measurement, ParameterConfig, Workspace
+from nsmath.spec.workspace import Channel, Measurement, Modifier, ParameterConfig, Workspace
 
 Constraint = Literal["none", "normal", "poisson"]
 
@@ -69,6 +71,12 @@ def _block_sizes(channels: tuple[Channel, ...]) -> dict[str, tuple[str, int, dic
     return blocks
 
 
+def _by_bin(modifier: Modifier) -> tuple[float, ...]:
+    """Return the data of a modifier that has one number per bin; the load check has seen to it."""
+    assert isinstance(modifier.data, tuple)
+    return modifier.data
+
+
 def _staterror_scales(channels: tuple[Channel, ...], name: str) -> list[float]:
     """Return the relative errors of one staterror, channel by channel; 0 where nothing can vary.
 
@@ -82,8 +90,8 @@ def _staterror_scales(channels: tuple[Channel, ...], name: str) -> list[float]:
             continue
         for b in range(len(channel.samples[0].data)):
             total = sum(sample.data[b] for sample, _ in carriers)
-            error = sum(modifier.data[b] ** 2 for _, modifier in carriers) ** 0.5  # type: ignore[index, operator]
-            scales.append(error / abs(total) if total != 0.0 else 0.0)
+            error = math.sqrt(sum(_by_bin(modifier)[b] ** 2 for _, modifier in carriers))
+            scales.append(error / total if total > 0.0 else 0.0)
     return scales
 
 
@@ -94,7 +102,7 @@ def _shapesys_scales(channels: tuple[Channel, ...], name: str, size: int) -> lis
         for sample in channel.samples:
             for modifier in sample.modifiers:
                 if modifier.name == name:
-                    for b, (nominal, error) in enumerate(zip(sample.data, modifier.data, strict=True)):  # type: ignore[arg-type]
+                    for b, (nominal, error) in enumerate(zip(sample.data, _by_bin(modifier), strict=True)):
                         if nominal > 0.0 and error > 0.0:
                             scales[b] = (nominal / error) ** 2
     return scales
@@ -125,10 +133,7 @@ def _block_parameters(
 
     is_inert = [scale == 0.0 for scale in scales]
     scales = [1.0 if inert else scale for scale, inert in zip(scales, is_inert, strict=True)]
-    if kind.constraint == "poisson":
-        auxdata = list(scales)
-    else:
-        auxdata = [kind.init] * size
+    auxdata = list(scales) if kind.constraint == "poisson" else [kind.init] * size
     fixed = False
     if config is not None:
         auxdata = configured(config.auxdata, auxdata)
@@ -193,9 +198,9 @@ def poi_index(poi: str, parameters: list[Parameter], blocks: dict[str, Parameter
             f"the parameter of interest {poi!r} has {block.size} elements; name one of them, "
             f"{names[block.start]!r} for instance."
         )
-    import difflib
-
     near = difflib.get_close_matches(poi, names, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ModelError(f"no modifier makes the parameter of interest {poi!r}.{hint} Parameters: {', '.join(names[:20])}"
-                     + (", ..." if len(names) > 20 else "."))
+    raise ModelError(
+        f"no modifier makes the parameter of interest {poi!r}.{hint} Parameters: {', '.join(names[:20])}"
+        + (", ..." if len(names) > 20 else ".")
+    )

@@ -155,7 +155,7 @@ class Plan:
                 )
             difference = self.key.mismatch(found)
             if difference is not None:
-                logger.warning("plan file %s was made elsewhere (%s); its choices are used as they are", file, difference)
+                logger.warning("plan file %s was made elsewhere (%s): used all the same", file, difference)
             return tuned
         cached = cached_plan(self.key)
         if cached is not None or not tune or self.backend == "reference":
