@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyhf
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from nsmath.backends.ops import BACKENDS
@@ -24,7 +24,9 @@ from nsmath.fit.minimiser import Columns, Problem, Tolerances, minimise
 from nsmath.model.model import Model
 from nsmath.plan.plan import backend_model
 
-EXAMPLES = settings(derandomize=True, deadline=None, max_examples=40, database=None)
+EXAMPLES = settings(
+    derandomize=True, deadline=None, max_examples=40, database=None, phases=[Phase.explicit, Phase.generate]
+)
 FEW_EXAMPLES = settings(EXAMPLES, max_examples=12)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 BACKEND_NAMES = sorted(BACKENDS)

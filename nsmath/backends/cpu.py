@@ -6,7 +6,7 @@ import numpy as np
 
 from nsmath._typing import Array, BoolArray
 from nsmath.backends import cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps
-from nsmath.backends.cpu_tensors import KernelTensors, kernel_tensors
+from nsmath.backends.cpu_tensors import STRIP, KernelTensors, kernel_tensors
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
 from nsmath.model.tensors import ModelTensors
 
@@ -54,15 +54,18 @@ class CpuTile:
         self.model, self.width, self.memory, self.n = model, width, memory, 0
         n_z, n_h, n_r = t.n_minimised, t.n_histosys, t.n_rows
 
+        # Whole strips, and an odd number of them: a power of two between rows would crowd a few cache sets.
+        size = STRIP * (-(-width // STRIP) | 1)
+
         def buffer(rows: int) -> Array:
-            return np.zeros((rows, width))
+            return np.zeros((rows, size))
 
         self.x, self.gradient = buffer(n_z), buffer(n_z)
         self.trial, self.trial_gradient = buffer(n_z), buffer(n_z)
         self.data, self.aux, self.gammas = buffer(t.n_bins), buffer(t.n_aux), buffer(t.n_gammas)
-        self.fixed = np.zeros((n_z, width), dtype=np.uint8)
-        self.nll, self.trial_nll = np.zeros(width), np.zeros(width)
-        self.decrement, self.scaled = np.zeros(width), np.zeros(width)
+        self.fixed = np.zeros((n_z, size), dtype=np.uint8)
+        self.nll, self.trial_nll = np.zeros(size), np.zeros(size)
+        self.decrement, self.scaled = np.zeros(size), np.zeros(size)
         self.rate = buffer(t.n_bins)
         self._features, self._slope = buffer(2 * n_h + 1), buffer(n_h)
         self._shapes, self._row_weight, self._pulled = buffer(n_r), buffer(n_r), buffer(2 * n_h)
@@ -71,9 +74,9 @@ class CpuTile:
         self.poi = -1
         if memory:
             self.direction, self._alpha = buffer(n_z), buffer(memory)
-            self.frozen = np.zeros((n_z, width), dtype=np.uint8)
-            self.step, self.rho = np.ones(width), buffer(memory)
-            self._steps, self._changes = np.zeros((memory, n_z, width)), np.zeros((memory, n_z, width))
+            self.frozen = np.zeros((n_z, size), dtype=np.uint8)
+            self.step, self.rho = np.ones(size), buffer(memory)
+            self._steps, self._changes = np.zeros((memory, n_z, size)), np.zeros((memory, n_z, size))
             self._head, self._n_pairs = 0, 0
         if curvature:
             n_k = model.curvature_tables.n_k
@@ -95,17 +98,22 @@ class CpuTile:
 
     def _planned(self, name: str, a: Array, b: Array, out: Array) -> PlannedMatmul:
         """Return the matmul of this operation for the narrowest planned width that holds the active columns."""
-        step = max(8, -(-self.width // LADDER_STEPS) // 8 * 8)
-        width = min(-(-self.n // step) * step, self.width)
+        step = STRIP * -(-self.width // (STRIP * LADDER_STEPS))
+        width = min(-(-self.n // step) * step, -(-self.width // STRIP) * STRIP)
         key = (name, width)
         if key not in self._matmuls:
             self._matmuls[key] = self.model.library.planner(a, b[:, :width], out[:, :width])
         return self._matmuls[key]
 
+    @property
+    def _whole_strips(self) -> int:
+        """Columns that kernels run over: the active ones, and what fills their last strip."""
+        return -(-self.n // STRIP) * STRIP
+
     def interpolate(self, z: Array) -> None:
         """Prolog: the histosys features and their slopes at ``z``."""
         t = self.model.tensors
-        cpu_kernels.features(z, t.histosys_z, t.additive, self.n, self._features, self._slope)
+        cpu_kernels.features(z, t.histosys_z, t.additive, self._whole_strips, self._features, self._slope)
 
     def shapes(self) -> None:
         """Matmul: the additive part of every row, T F + nominal."""

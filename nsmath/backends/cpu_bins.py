@@ -1,4 +1,4 @@
-"""Kernels for one bin: the saturated Poisson term, and the gammas that are profiled in closed form.
+"""One bin: the saturated Poisson term, and the gammas that are profiled, in closed form or by one scalar root.
 
 docs/maths.md, "Profiled gammas", has the derivation. With r = 1 - n / lambda the stationary gamma of slot l is
 ``a - sigma^2 S_l r`` (normal constraint) or ``m / (tau + S_l r)`` (Poisson constraint); lambda itself follows
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 
-from nsmath._typing import Array
-from nsmath.backends.cpu_tensors import KernelTensors
-from nsmath.backends.jit import inlined
+from nsmath._typing import Array, IntArray
+from nsmath.backends.jit import inlined, kernel
 
+NO_GAMMA, NORMAL, POISSON = -1, 0, 1
+"""Kinds of slot."""
 MAX_ROOT_STEPS = 200
-ROOT_TOLERANCE = 2e-15
+ROOT_TOLERANCE = 4e-15
 """Relative to the count; the NLL errs by its square."""
 
 
@@ -30,15 +31,41 @@ def poisson_term(rate: float, count: float) -> float:
             d = (rate - count) / count
             return count * (d - math.log1p(d))
         return math.inf
-    if rate >= 0.0:
-        return rate
-    return math.inf
+    return rate if rate >= 0.0 else math.inf
 
 
 @inlined
-def gamma_at(r: float, s: float, is_poisson: int, aux: float, scale: float, lower: float, upper: float) -> float:
+def near_deviance(d: float) -> float:
+    """Return d - log(1 + d) for -1/2 <= d <= 1, to the last digits, in plain arithmetic that vectorises.
+
+    With s = d / (2 + d), log(1 + d) = 2 artanh(s); the leading terms of the difference cancel to s d, and what
+    is left is a series in s^2 <= 1/9, cut where the terms pass below 1e-17 of the sum.
+    """
+    s = d / (2.0 + d)
+    x = s * s
+    tail = 1.0 / 33.0
+    tail = tail * x + 1.0 / 31.0
+    tail = tail * x + 1.0 / 29.0
+    tail = tail * x + 1.0 / 27.0
+    tail = tail * x + 1.0 / 25.0
+    tail = tail * x + 1.0 / 23.0
+    tail = tail * x + 1.0 / 21.0
+    tail = tail * x + 1.0 / 19.0
+    tail = tail * x + 1.0 / 17.0
+    tail = tail * x + 1.0 / 15.0
+    tail = tail * x + 1.0 / 13.0
+    tail = tail * x + 1.0 / 11.0
+    tail = tail * x + 1.0 / 9.0
+    tail = tail * x + 1.0 / 7.0
+    tail = tail * x + 1.0 / 5.0
+    tail = tail * x + 1.0 / 3.0
+    return s * (d - 2.0 * x * tail)
+
+
+@inlined
+def gamma_at(r: float, s: float, kind: int, aux: float, scale: float, lower: float, upper: float) -> float:
     """Return the gamma that minimises its slot's NLL at residual ``r``, within its bounds."""
-    if is_poisson:
+    if kind == POISSON:
         denominator = scale + s * r
         # Where the denominator is not positive the NLL falls with gamma all the way to the bound.
         gamma = aux / denominator if denominator > 0.0 else math.inf
@@ -47,64 +74,30 @@ def gamma_at(r: float, s: float, is_poisson: int, aux: float, scale: float, lowe
     return min(max(gamma, lower), upper)
 
 
-@inlined
-def gamma_term(gamma: float, is_poisson: int, aux: float, scale: float) -> float:
-    """Return the constraint's part of the NLL: saturated Poisson, or half the squared pull."""
-    if is_poisson:
-        return poisson_term(gamma * scale, aux)
-    pull = (gamma - aux) / scale
-    return 0.5 * pull * pull
-
-
-@inlined
-def one_gamma_rate(o: float, s: float, count: float, is_poisson: int, aux: float, scale: float) -> float:
-    """Return the stationary rate of a bin ``o + gamma s``, bounds aside; NaN where there is none in the domain."""
-    if is_poisson:
-        t = scale + s
-        diff = s * count - o * t
-        b = s * count + o * t + s * aux
-        disc = diff * diff + 2.0 * s * aux * (s * count + o * t) + s * s * aux * aux
-        if t <= 0.0 or disc < 0.0:
-            return math.nan
-        return (b + math.sqrt(disc)) / (2.0 * t)
-    v = s * s * scale * scale
-    b = o + s * aux - v
-    disc = math.sqrt(b * b + 4.0 * v * count)
-    if b >= 0.0:
-        return 0.5 * (b + disc)
-    return 2.0 * v * count / (disc - b)
-
-
-@inlined
+@kernel
 def asked_rate(
-    t: KernelTensors, r: float, first: int, last: int, slots: Array, slot0: int, i: int, aux: Array, column: int
+    r: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array
 ) -> tuple[float, float]:
-    """Return ``sum_l gamma_l(r) S_l`` over slots first..last-1, and its derivative by r (never above 0).
-
-    S_l stands in ``slots[l - slot0, i]``, the auxiliary data in ``aux[:, column]``.
-    """
+    """Return ``sum_l gamma_l(r) S_l`` and its derivative by r, which is never above 0."""
     rate, slope = 0.0, 0.0
-    for slot in range(first, last):
-        g = t.slot_gamma[slot]
-        s = slots[slot - slot0, i]
-        if g < 0:
-            rate += s
+    for k in range(n_slots):
+        if kind[k] == NO_GAMMA:
+            rate += s[k]
             continue
-        scale, lower, upper = t.gamma_scale[g], t.gamma_lower[g], t.gamma_upper[g]
-        gamma = gamma_at(r, s, t.gamma_is_poisson[g], aux[t.gamma_aux[g], column], scale, lower, upper)
-        rate += gamma * s
-        if lower < gamma < upper:
-            if t.gamma_is_poisson[g]:
-                slope -= gamma * s * s / (scale + s * r)
+        gamma = gamma_at(r, s[k], kind[k], aux[k], scale[k], lower[k], upper[k])
+        rate += gamma * s[k]
+        if lower[k] < gamma < upper[k]:
+            if kind[k] == POISSON:
+                slope -= gamma * s[k] * s[k] / (scale[k] + s[k] * r)
             else:
-                slope -= scale * scale * s * s
+                slope -= scale[k] * scale[k] * s[k] * s[k]
     return rate, slope
 
 
-@inlined
-def free_gamma(
-    t: KernelTensors, r: float, free: int, count: float, first: int, last: int, slots: Array, slot0: int, i: int,
-    aux: Array, column: int,
+@kernel
+def balanced_gamma(
+    r: float, free: int, count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array,
+    lower: Array, upper: Array,
 ) -> float:
     """Return the gamma of slot ``free`` that balances its bin at residual ``r``, -1 where its bounds forbid it.
 
@@ -112,111 +105,85 @@ def free_gamma(
     that slot stationary, and which one it is follows from lambda = n / (1 - r).
     """
     others = 0.0
-    for slot in range(first, last):
-        g = t.slot_gamma[slot]
-        s = slots[slot - slot0, i]
-        if slot == free:
+    for k in range(n_slots):
+        if k == free:
             continue
-        if g < 0:
-            others += s
+        if kind[k] == NO_GAMMA:
+            others += s[k]
         else:
-            others += s * gamma_at(
-                r, s, t.gamma_is_poisson[g], aux[t.gamma_aux[g], column], t.gamma_scale[g], t.gamma_lower[g],
-                t.gamma_upper[g],
-            )
-    gamma = (count / (1.0 - r) - others) / slots[free - slot0, i]
-    g = t.slot_gamma[free]
-    return gamma if t.gamma_lower[g] <= gamma <= t.gamma_upper[g] else -1.0
+            others += s[k] * gamma_at(r, s[k], kind[k], aux[k], scale[k], lower[k], upper[k])
+    gamma = (count / (1.0 - r) - others) / s[free]
+    return gamma if lower[free] <= gamma <= upper[free] else -1.0
 
 
-@inlined
-def slot_gamma_value(
-    t: KernelTensors, r: float, slot: int, count: float, first: int, last: int, slots: Array, slot0: int, i: int,
-    aux: Array, column: int,
+@kernel
+def solve_bin(
+    count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array,
+    gamma: Array,
 ) -> float:
-    """Return the profiled gamma of one slot, given the bin's stationary residual."""
-    g = t.slot_gamma[slot]
-    s = slots[slot - slot0, i]
-    a, scale = aux[t.gamma_aux[g], column], t.gamma_scale[g]
-    if t.gamma_is_poisson[g] and a <= 0.0 and s != 0.0 and r == -scale / s:
-        gamma = free_gamma(t, r, slot, count, first, last, slots, slot0, i, aux, column)
-        if gamma >= 0.0:
-            return gamma
-    return gamma_at(r, s, t.gamma_is_poisson[g], a, scale, t.gamma_lower[g], t.gamma_upper[g])
+    """Fill ``gamma`` with a bin's stationary gammas and return its residual r; NaN where no rate >= 0 exists.
 
-
-@inlined
-def stationary_residual(
-    t: KernelTensors, count: float, first: int, last: int, slots: Array, slot0: int, i: int, aux: Array, column: int
-) -> float:
-    """Return the residual r at which all gammas of a bin are stationary; NaN where no rate >= 0 exists.
-
-    Root of ``(1 - r) asked(r) = n``, whose left side falls with r wherever it is positive: Newton steps inside a
-    bracket that bisection shrinks when they fail. With n = 0 the rate may have to be held at its bound 0; 1 - r is
-    then the multiplier of that bound, and r the root of ``asked(r) = 0``.
+    r is the root of ``(1 - r) asked(r) = n``, whose left side falls with r wherever it is positive: Newton steps
+    inside a bracket that bisection shrinks when they fail. With n = 0 the rate may have to be held at its bound 0;
+    1 - r is then the multiplier of that bound, and r the root of ``asked(r) = 0``.
     """
-    hi = 1.0
-    rate, slope = asked_rate(t, hi, first, last, slots, slot0, i, aux, column)
-    if count <= 0.0 and rate >= 0.0:
-        return 1.0
-    for slot in range(first, last):
-        g = t.slot_gamma[slot]
-        s = slots[slot - slot0, i]
-        if g >= 0 and t.gamma_is_poisson[g] and aux[t.gamma_aux[g], column] <= 0.0 and s != 0.0:
-            r = -t.gamma_scale[g] / s
-            if r < 1.0 and free_gamma(t, r, slot, count, first, last, slots, slot0, i, aux, column) >= 0.0:
-                return r
-    lo = -1.0
-    for _ in range(MAX_ROOT_STEPS):
-        rate, slope = asked_rate(t, lo, first, last, slots, slot0, i, aux, column)
-        if (1.0 - lo) * rate >= count:
-            break
-        if lo < -1e15:
-            return math.nan
-        hi = lo
-        lo *= 4.0
-    r = 0.0 if lo < 0.0 < hi else 0.5 * (lo + hi)
-    for _ in range(MAX_ROOT_STEPS):
-        rate, slope = asked_rate(t, r, first, last, slots, slot0, i, aux, column)
-        if count > 0.0:
-            f, df = (1.0 - r) * rate - count, (1.0 - r) * slope - rate
-            small = abs(f) <= ROOT_TOLERANCE * count
-        else:
-            f, df = rate, slope
-            small = f == 0.0
-        if small:
-            break
-        if f > 0.0:
-            lo = r
-        else:
-            hi = r
-        new = r - f / df if df < 0.0 else lo - 1.0
-        if not (lo < new < hi):
-            new = 0.5 * (lo + hi)
-        if new == r or not (lo < new < hi):
-            break
-        r = new
+    for k in range(n_slots):
+        if kind[k] == POISSON and aux[k] <= 0.0 and s[k] != 0.0:
+            r = -scale[k] / s[k]
+            if r < 1.0:
+                value = balanced_gamma(r, k, count, n_slots, kind, s, aux, scale, lower, upper)
+                if value >= 0.0:
+                    fill_gammas(r, n_slots, kind, s, aux, scale, lower, upper, gamma)
+                    gamma[k] = value
+                    return r
+    r = residual_root(count, n_slots, kind, s, aux, scale, lower, upper)
+    fill_gammas(r, n_slots, kind, s, aux, scale, lower, upper, gamma)
     return r
 
 
 @inlined
-def bin_residual(
-    t: KernelTensors, count: float, first: int, last: int, slots: Array, slot0: int, i: int, aux: Array, column: int
+def fill_gammas(
+    r: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array,
+    gamma: Array,
+) -> None:
+    """Fill ``gamma`` for the residual ``r``; 1 where a slot has none."""
+    for k in range(n_slots):
+        if kind[k] == NO_GAMMA:
+            gamma[k] = 1.0
+        else:
+            gamma[k] = gamma_at(r, s[k], kind[k], aux[k], scale[k], lower[k], upper[k])
+
+
+@kernel
+def residual_root(
+    count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array
 ) -> float:
-    """Return r = 1 - n / lambda at a bin's stationary gammas: in closed form where it can be; NaN out of domain."""
-    g = t.slot_gamma[last - 1]
-    if last - first == 1 or (last - first == 2 and t.slot_gamma[first] < 0):
-        o = slots[first - slot0, i] if last - first == 2 else 0.0
-        s = slots[last - 1 - slot0, i]
-        a, scale, is_poisson = aux[t.gamma_aux[g], column], t.gamma_scale[g], t.gamma_is_poisson[g]
-        if s >= 0.0 and (a > 0.0 or not is_poisson):
-            rate = one_gamma_rate(o, s, count, is_poisson, a, scale)
-            if rate > 0.0:
-                r = 1.0 - count / rate
-                if is_poisson:
-                    gamma = a / (scale + s * r)
-                else:
-                    gamma = a - scale * scale * s * r
-                if t.gamma_lower[g] <= gamma <= t.gamma_upper[g]:
-                    return r
-    return stationary_residual(t, count, first, last, slots, slot0, i, aux, column)
+    """Return the root of `solve_bin`."""
+    if count <= 0.0:
+        rate, slope = asked_rate(1.0, n_slots, kind, s, aux, scale, lower, upper)
+        if rate >= 0.0:
+            return 1.0
+    lo, hi = -math.inf, 1.0
+    r = 0.0
+    for _ in range(MAX_ROOT_STEPS):
+        rate, slope = asked_rate(r, n_slots, kind, s, aux, scale, lower, upper)
+        if count > 0.0:
+            f, df = (1.0 - r) * rate - count, (1.0 - r) * slope - rate
+        else:
+            f, df = rate, slope
+        if abs(f) <= ROOT_TOLERANCE * count:
+            return r
+        if f > 0.0:
+            lo = r
+        else:
+            hi = r
+        new = r - f / df if df < 0.0 else -math.inf
+        if not (lo < new < hi):
+            # Without a lower end yet, walk down; no rate can answer once r is beyond all scales.
+            new = 0.5 * (lo + hi) if lo > -math.inf else 4.0 * min(r, -0.25)
+            if new < -1e15:
+                return math.nan
+        if new == r or not (lo < new < hi):
+            return r
+        r = new
+    return r

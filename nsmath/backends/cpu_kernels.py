@@ -1,22 +1,27 @@
 """Kernels around the two template matmuls: interpolation before them, the likelihood between, gathers after.
 
-All arrays are parameter-major with contiguous columns. A kernel walks over strips of columns and, within a
-strip, over channels, so that what it keeps for later stays in the first two cache levels. Inner loops run over
-the columns of a strip without branches, which is what lets the compiler use vector instructions.
+All arrays are parameter-major with contiguous columns. A kernel walks over strips of `STRIP` columns and, within a
+strip, over channels, so that what it keeps for later stays in the first two cache levels.
+
+Inner loops have the constant length STRIP and touch few one-dimensional rows, indexed by the loop variable alone:
+that is what the compiler turns into vector instructions (a computed index could be negative, and more than three
+or four rows would need too many overlap checks). Buffers are whole strips wide, so a loop may run over columns
+that no fit uses.
 """
 
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from nsmath._typing import Array, IntArray
-from nsmath.backends.cpu_bins import bin_residual, gamma_term, poisson_term, slot_gamma_value
-from nsmath.backends.cpu_tensors import KernelTensors
+from nsmath.backends.cpu_bins import NO_GAMMA, near_deviance, poisson_term, solve_bin
+from nsmath.backends.cpu_tensors import STRIP, KernelTensors
 from nsmath.backends.jit import inlined, kernel
 
-STRIP = 32
-"""Columns that a kernel takes at a time."""
+# Rows of a strip's scratch.
+POLY, EXPO, VALUE, SLOPE, CELL, OTHER, COUNT, RESIDUAL, GAMMA, RATE, TOTAL, MARK, ZERO, N_ROWS = range(14)
 
 
 @kernel
@@ -35,193 +40,344 @@ def features(z: Array, histosys_z: IntArray, additive: Array, width: int, out: A
             out[h, i] = x
             out[n_histosys + h, i] = t * (c1 + t * (c2 + t * c3)) if inside else slope * size + intercept
             derivative[h, i] = x * (2.0 * c1 + t * (4.0 * c2 + t * 6.0 * c3)) if inside else (
-                slope if x > 0.0 else -slope)
+                slope if x > 0.0 else -slope)  # fmt: skip
     for i in range(width):
         out[2 * n_histosys, i] = 1.0
 
 
 @inlined
-def cell_entries(t: KernelTensors, z: Array, s0: int, n: int, q: int, first_entry: int, log_slope: Array, poly: Array,
-                 expo: Array) -> None:
-    """Multiply up the normsys entries of cell q: ``poly`` the polynomials, ``expo`` the exponents beyond.
+def entry_strip(
+    x_row: Array, poly: Array, expo: Array, value: Array, slope: Array, out: Array, threshold: float, a: Array,
+    log_hi: float, log_lo: float,
+) -> None:
+    """Multiply one normsys entry into ``poly`` and ``expo``; ``out`` becomes d log(factor) / d alpha."""
+    a1, a2, a3, a4, a5, a6 = a[0], a[1], a[2], a[3], a[4], a[5]
+    b2, b3, b4, b5, b6 = 2.0 * a2, 3.0 * a3, 4.0 * a4, 5.0 * a5, 6.0 * a6
+    for i in range(STRIP):
+        x = x_row[i]
+        f = 1.0 + x * (a1 + x * (a2 + x * (a3 + x * (a4 + x * (a5 + x * a6)))))
+        value[i] = f
+        slope[i] = (a1 + x * (b2 + x * (b3 + x * (b4 + x * (b5 + x * b6))))) / f
+    for i in range(STRIP):
+        x = x_row[i]
+        outer = log_hi if x > 0.0 else log_lo
+        out[i] = slope[i] if abs(x) < threshold else outer
+    for i in range(STRIP):
+        poly[i] *= value[i] if abs(x_row[i]) < threshold else 1.0
+    for i in range(STRIP):
+        x = x_row[i]
+        expo[i] += 0.0 if abs(x) < threshold else (log_hi if x > 0.0 else log_lo) * x
 
-    ``log_slope[e]`` becomes d log(factor) / d alpha of each entry.
-    """
-    for i in range(n):
+
+@inlined
+def cell_factor(
+    t: KernelTensors, z: Array, s0: int, q: int, first_entry: int, log_slope: Array, base: Array, factor: Array,
+    w: Array,
+) -> None:
+    """Fill ``base``, the product of a cell's interpolated factors, and ``factor``, that times its scalars."""
+    poly, expo = w[POLY], w[EXPO]
+    for i in range(STRIP):
         poly[i] = 1.0
         expo[i] = 0.0
-    threshold = t.threshold
     for e in range(t.cell_entry[q], t.cell_entry[q + 1]):
-        p = t.entry_z[e]
-        a1, a2, a3 = t.entry_poly[e, 0], t.entry_poly[e, 1], t.entry_poly[e, 2]
-        a4, a5, a6 = t.entry_poly[e, 3], t.entry_poly[e, 4], t.entry_poly[e, 5]
-        log_hi, log_lo = t.entry_log[e, 0], -t.entry_log[e, 1]
-        k = e - first_entry
-        for i in range(n):
-            x = z[p, s0 + i]
-            f = 1.0 + x * (a1 + x * (a2 + x * (a3 + x * (a4 + x * (a5 + x * a6)))))
-            d = a1 + x * (2.0 * a2 + x * (3.0 * a3 + x * (4.0 * a4 + x * (5.0 * a5 + x * 6.0 * a6))))
-            outer = log_hi if x > 0.0 else log_lo
-            inside = abs(x) < threshold
-            poly[i] *= f if inside else 1.0
-            expo[i] += 0.0 if inside else outer * x
-            log_slope[k, i] = d / f if inside else outer
+        entry_strip(
+            z[t.entry_z[e], s0 : s0 + STRIP], poly, expo, w[VALUE], w[SLOPE], log_slope[e - first_entry],
+            t.threshold, t.entry_poly[e], t.entry_log[e, 0], -t.entry_log[e, 1],
+        )  # fmt: skip
+    for i in range(STRIP):
+        if expo[i] != 0.0:
+            poly[i] *= math.exp(expo[i])
+    for i in range(STRIP):
+        base[i] = poly[i]
+        factor[i] = poly[i]
+    for j in range(t.cell_factor[q], t.cell_factor[q + 1]):
+        multiply(factor, z[t.factor_z[j], s0 : s0 + STRIP])
+
+
+@inlined
+def multiply(out: Array, x_row: Array) -> None:
+    """Multiply a row by another."""
+    for i in range(STRIP):
+        out[i] *= x_row[i]
+
+
+@inlined
+def row_product(t: KernelTensors, z: Array, s0: int, r: int, without: int, out: Array) -> None:
+    """Fill ``out`` with the product of row r's own factors, leaving out the one at ``without`` (or none)."""
+    for i in range(STRIP):
+        out[i] = 1.0
+    for j in range(t.row_factor_start[r], t.row_factor_start[r + 1]):
+        if j != without:
+            multiply(out, z[t.row_factor_z[j], s0 : s0 + STRIP])
+
+
+@inlined
+def one_poisson_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array, residual: Array, out: Array) -> None:
+    """Solve bins ``o + gamma s`` with a Poisson constraint in closed form; NaN where that does not apply."""
+    for i in range(STRIP):
+        sv, n = s[i], count[i]
+        t = scale + sv
+        sn, ot, sa = sv * n, o[i] * t, sv * aux[i]
+        # (sn - ot)^2 + ... is the discriminant without its cancellation.
+        disc = (sn - ot) * (sn - ot) + 2.0 * sa * (sn + ot) + sa * sa
+        rate = (sn + ot + sa + math.sqrt(disc)) / (2.0 * t)
+        good = (sv >= 0.0) & (aux[i] > 0.0) & (rate > 0.0)
+        residual[i] = 1.0 - n / rate if good else math.nan
+    for i in range(STRIP):
+        out[i] = aux[i] / (scale + s[i] * residual[i])
+
+
+@inlined
+def one_normal_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array, residual: Array, out: Array) -> None:
+    """Solve bins ``o + gamma s`` with a normal constraint in closed form; NaN where that does not apply."""
+    variance = scale * scale
+    for i in range(STRIP):
+        sv, n = s[i], count[i]
+        v = sv * sv * variance
+        b = o[i] + sv * aux[i] - v
+        root = math.sqrt(b * b + 4.0 * v * n)
+        rate = 0.5 * (b + root) if b >= 0.0 else 2.0 * v * n / (root - b)
+        good = (sv >= 0.0) & (rate > 0.0)
+        residual[i] = 1.0 - n / rate if good else math.nan
+    for i in range(STRIP):
+        out[i] = aux[i] - variance * s[i] * residual[i]
+
+
+@inlined
+def add_deviance(rate: Array, count: Array, total: Array, mark: Array) -> None:
+    """Add the Poisson terms of a strip to ``total``."""
+    for i in range(STRIP):
+        n = count[i]
+        seen = n > 0.0
+        d = (rate[i] - n) / (n if seen else 1.0)
+        near = (d >= -0.5) & (d <= 1.0)
+        good = near if seen else rate[i] >= 0.0
+        mark[i] = 0.0 if good else 1.0
+    for i in range(STRIP):
+        n = count[i]
+        seen = n > 0.0
+        d = (rate[i] - n) / (n if seen else 1.0)
+        term = n * near_deviance(d) if seen else rate[i]
+        total[i] += term if mark[i] == 0.0 else 0.0
+    for i in range(STRIP):
+        if mark[i] != 0.0:
+            total[i] += poisson_term(rate[i], count[i])
+
+
+@inlined
+def gather_slots(
+    t: KernelTensors, first: int, last: int, slot0: int, slots: Array, i: int, column: int, aux: Array, small: Array,
+    kind: IntArray,
+) -> None:
+    """Copy one column of a bin's slots into the small arrays that `solve_bin` takes."""
+    for slot in range(first, last):
+        k = slot - first
+        g = t.slot_gamma[slot]
+        small[0, k] = slots[slot - slot0, i]
+        if g < 0:
+            kind[k] = NO_GAMMA
+            continue
+        kind[k] = t.gamma_is_poisson[g]
+        small[1, k] = aux[t.gamma_aux[g], column]
+        small[2, k], small[3, k], small[4, k] = t.gamma_scale[g], t.gamma_lower[g], t.gamma_upper[g]
+
+
+@inlined
+def bin_gammas(
+    t: KernelTensors, first: int, last: int, slot0: int, slots: Array, s0: int, n: int, aux: Array, gammas: Array,
+    small: Array, kind: IntArray, w: Array,
+) -> None:
+    """Profile a bin's gammas into ``gammas``; the RESIDUAL row becomes r."""
+    residual, count, mark = w[RESIDUAL], w[COUNT], w[MARK]
+    g = t.slot_gamma[last - 1]
+    if last - first == 1 or (last - first == 2 and t.slot_gamma[first] < 0):
+        aux_row, out = aux[t.gamma_aux[g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP]
+        o, s = slots[first - slot0] if last - first == 2 else w[ZERO], slots[last - 1 - slot0]
+        if t.gamma_is_poisson[g]:
+            one_poisson_gamma(t.gamma_scale[g], o, s, count, aux_row, residual, out)
+        else:
+            one_normal_gamma(t.gamma_scale[g], o, s, count, aux_row, residual, out)
+        lower, upper = t.gamma_lower[g], t.gamma_upper[g]
+        for i in range(STRIP):
+            mark[i] = 0.0 if (out[i] >= lower) & (out[i] <= upper) else 1.0
+    else:
+        for i in range(STRIP):
+            mark[i] = 1.0
+    for i in range(n):
+        if mark[i] == 0.0:
+            continue
+        gather_slots(t, first, last, slot0, slots, i, s0 + i, aux, small, kind)
+        residual[i] = solve_bin(
+            count[i], last - first, kind, small[0], small[1], small[2], small[3], small[4], small[5]
+        )
+        for slot in range(first, last):
+            if t.slot_gamma[slot] >= 0:
+                gammas[t.slot_gamma[slot], s0 + i] = small[5, slot - first]
+
+
+@inlined
+def bin_rate(
+    t: KernelTensors, first: int, last: int, slot0: int, slots: Array, s0: int, solved: bool, gammas: Array, w: Array
+) -> None:
+    """Fill the RATE row, and the RESIDUAL row where profiling has not."""
+    rate, count, residual = w[RATE], w[COUNT], w[RESIDUAL]
+    for i in range(STRIP):
+        rate[i] = 0.0
+    for slot in range(first, last):
+        g, s = t.slot_gamma[slot], slots[slot - slot0]
+        if g < 0:
+            for i in range(STRIP):
+                rate[i] += s[i]
+        else:
+            gamma_row = gammas[g, s0 : s0 + STRIP]
+            for i in range(STRIP):
+                rate[i] += s[i] * gamma_row[i]
+    if solved:
+        for i in range(STRIP):
+            # A rate that profiling holds at its bound 0 comes out as rounding noise of either sign.
+            rate[i] = 0.0 if (count[i] <= 0.0) & (residual[i] < 1.0) else rate[i]
+    else:
+        for i in range(STRIP):
+            residual[i] = 1.0 - count[i] / rate[i] if count[i] > 0.0 else 1.0
 
 
 @inlined
 def bin_values(
-    t: KernelTensors, b: int, slots: Array, slot0: int, s0: int, n: int, profile: bool, data: Array, aux: Array,
-    gammas: Array, nll: Array, weight: Array, rate: Array,
+    t: KernelTensors, b: int, slot0: int, slots: Array, weight: Array, s0: int, n_used: int, profile: bool,
+    data: Array, aux: Array, gammas: Array, rates: Array, small: Array, kind: IntArray, w: Array,
 ) -> None:
-    """Add bin b's Poisson term and the terms of its gammas to ``nll``; set ``weight`` (slots) = d NLL / d S_l.
-
-    ``profile``: gammas are solved for and written; otherwise they are read. ``rate`` (B, N) gets lambda_b.
-    """
+    """Add bin b's Poisson term and its gammas' terms to the TOTAL row; fill its slots' rows d NLL / d S_l."""
+    count, rate, residual, total = w[COUNT], w[RATE], w[RESIDUAL], w[TOTAL]
     first, last = t.bin_slot[b], t.bin_slot[b + 1]
-    has_gamma = t.slot_gamma[last - 1] >= 0
-    for i in range(n):
-        column = s0 + i
-        count = data[b, column]
-        if profile and has_gamma:
-            r = bin_residual(t, count, first, last, slots, slot0, i, aux, column)
-            for slot in range(first, last):
-                g = t.slot_gamma[slot]
-                if g >= 0:
-                    gammas[g, column] = slot_gamma_value(t, r, slot, count, first, last, slots, slot0, i, aux, column)
-        lam = 0.0
-        for slot in range(first, last):
-            g = t.slot_gamma[slot]
-            s = slots[slot - slot0, i]
-            lam += s * gammas[g, column] if g >= 0 else s
-        if not (profile and has_gamma):
-            r = 1.0 - count / lam if count > 0.0 else 1.0
-        elif count <= 0.0 and r < 1.0:
-            # A rate that profiling holds at its bound 0 comes out as rounding noise of either sign.
-            lam = 0.0
-        value = poisson_term(lam, count)
-        for slot in range(first, last):
-            g = t.slot_gamma[slot]
-            if g < 0:
-                weight[slot - slot0, i] = r
-                continue
-            a, scale, is_poisson = aux[t.gamma_aux[g], column], t.gamma_scale[g], t.gamma_is_poisson[g]
-            gamma = gammas[g, column]
-            value += gamma_term(gamma, is_poisson, a, scale)
-            weight[slot - slot0, i] = r * gamma
-        nll[column] += value
-        rate[b, column] = lam
+    solved = profile and t.slot_gamma[last - 1] >= 0
+    data_row, rate_row = data[b, s0 : s0 + STRIP], rates[b, s0 : s0 + STRIP]
+    for i in range(STRIP):
+        count[i] = data_row[i]
+    if solved:
+        bin_gammas(t, first, last, slot0, slots, s0, n_used, aux, gammas, small, kind, w)
+    bin_rate(t, first, last, slot0, slots, s0, solved, gammas, w)
+    for i in range(STRIP):
+        rate_row[i] = rate[i]
+    add_deviance(rate, count, total, w[MARK])
+    for slot in range(first, last):
+        g, target = t.slot_gamma[slot], weight[slot - slot0]
+        if g < 0:
+            for i in range(STRIP):
+                target[i] = residual[i]
+            continue
+        gamma_row, aux_row = gammas[g, s0 : s0 + STRIP], aux[t.gamma_aux[g], s0 : s0 + STRIP]
+        scale = t.gamma_scale[g]
+        for i in range(STRIP):
+            target[i] = residual[i] * gamma_row[i]
+        if t.gamma_is_poisson[g]:
+            for i in range(STRIP):
+                rate[i] = gamma_row[i] * scale
+            add_deviance(rate, aux_row, total, w[MARK])
+        else:
+            for i in range(STRIP):
+                pull = (gamma_row[i] - aux_row[i]) / scale
+                total[i] += 0.5 * pull * pull
 
 
 @inlined
-def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, n: int, nll: Array, gradient: Array) -> None:
+def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, gradient: Array, total: Array) -> None:
     """Add the constraint terms of the minimised parameters and their derivatives."""
     for k in range(len(t.z_normal)):
-        p, a, sigma = t.z_normal[k], t.z_normal_aux[k], t.z_normal_sigma[k]
-        for i in range(s0, s0 + n):
-            pull = (z[p, i] - aux[a, i]) / sigma
-            nll[i] += 0.5 * pull * pull
-            gradient[p, i] += pull / sigma
+        p, sigma = t.z_normal[k], t.z_normal_sigma[k]
+        z_row, aux_row = z[p, s0 : s0 + STRIP], aux[t.z_normal_aux[k], s0 : s0 + STRIP]
+        out = gradient[p, s0 : s0 + STRIP]
+        for i in range(STRIP):
+            pull = (z_row[i] - aux_row[i]) / sigma
+            total[i] += 0.5 * pull * pull
+            out[i] += pull / sigma
     for k in range(len(t.z_poisson)):
         p, a, tau = t.z_poisson[k], t.z_poisson_aux[k], t.z_poisson_tau[k]
-        for i in range(s0, s0 + n):
-            nll[i] += poisson_term(z[p, i] * tau, aux[a, i])
-            gradient[p, i] += tau - (aux[a, i] / z[p, i] if aux[a, i] > 0.0 else 0.0)
+        for i in range(STRIP):
+            count = aux[a, s0 + i]
+            total[i] += poisson_term(z[p, s0 + i] * tau, count)
+            gradient[p, s0 + i] += tau - (count / z[p, s0 + i] if count > 0.0 else 0.0)
 
 
 @inlined
-def row_products(
-    t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, n: int, factor: Array, base: Array, slots: Array,
-    log_slope: Array, poly: Array, expo: Array,
+def channel_slots(
+    t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
+    slots: Array, w: Array,
 ) -> None:
-    """Fill a channel's cell factors and slot sums.
-
-    ``base[q]`` is the interpolated factor of a cell, ``factor[q]`` that times its scalar parameters;
-    ``slots[l]`` the sum of a x over a slot's rows.
-    """
+    """Fill a channel's rows: cell factors, entry slopes, slot sums ``sum of a m x``."""
     q0, slot0 = t.channel_cell[c], t.bin_slot[t.channel_bin[c]]
+    other = w[OTHER]
     for slot in range(t.bin_slot[t.channel_bin[c + 1]] - slot0):
-        for i in range(n):
-            slots[slot, i] = 0.0
+        s = slots[slot]
+        for i in range(STRIP):
+            s[i] = 0.0
     for q in range(q0, t.channel_cell[c + 1]):
-        k = q - q0
-        if t.cell_entry[q + 1] > t.cell_entry[q]:
-            cell_entries(t, z, s0, n, q, t.cell_entry[q0], log_slope, poly, expo)
-            for i in range(n):
-                base[k, i] = poly[i] * math.exp(expo[i]) if expo[i] != 0.0 else poly[i]
-        else:
-            for i in range(n):
-                base[k, i] = 1.0
-        for i in range(n):
-            factor[k, i] = base[k, i]
-        for j in range(t.cell_factor[q], t.cell_factor[q + 1]):
-            p = t.factor_z[j]
-            for i in range(n):
-                factor[k, i] *= z[p, s0 + i]
+        f = factor[q - q0]
+        cell_factor(t, z, s0, q, t.cell_entry[q0], log_slope, base[q - q0], f, w)
         for r in range(t.cell_row[q], t.cell_row[q + 1]):
-            slot = t.row_slot[r] - slot0
+            s, shape_row = slots[t.row_slot[r] - slot0], shapes[r, s0 : s0 + STRIP]
             if t.row_factor_start[r] == t.row_factor_start[r + 1]:
-                for i in range(n):
-                    slots[slot, i] += factor[k, i] * shapes[r, s0 + i]
+                for i in range(STRIP):
+                    s[i] += f[i] * shape_row[i]
             else:
-                for i in range(n):
-                    x = factor[k, i] * shapes[r, s0 + i]
-                    for j in range(t.row_factor_start[r], t.row_factor_start[r + 1]):
-                        x *= z[t.row_factor_z[j], s0 + i]
-                    slots[slot, i] += x
+                row_product(t, z, s0, r, -1, other)
+                for i in range(STRIP):
+                    s[i] += f[i] * shape_row[i] * other[i]
 
 
 @inlined
-def pull_back_rows(
-    t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, n: int, factor: Array, base: Array, weight: Array,
-    log_slope: Array, cell: Array, row_weight: Array, gradient: Array,
+def pull_back_channel(
+    t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
+    weight: Array, row_weight: Array, gradient: Array, w: Array,
 ) -> None:
     """Turn slot weights into row weights d NLL / d a_r, and add the gradients of all factors of a channel."""
     q0, slot0 = t.channel_cell[c], t.bin_slot[t.channel_bin[c]]
+    cell, other = w[CELL], w[OTHER]
     for q in range(q0, t.channel_cell[c + 1]):
-        k = q - q0
-        for i in range(n):
+        b, f = base[q - q0], factor[q - q0]
+        for i in range(STRIP):
             cell[i] = 0.0
         for r in range(t.cell_row[q], t.cell_row[q + 1]):
-            slot = t.row_slot[r] - slot0
-            f0, f1 = t.row_factor_start[r], t.row_factor_start[r + 1]
-            if f0 == f1:
-                for i in range(n):
-                    row_weight[r, s0 + i] = weight[slot, i] * factor[k, i]
-                    cell[i] += weight[slot, i] * shapes[r, s0 + i]
+            v, out = weight[t.row_slot[r] - slot0], row_weight[r, s0 : s0 + STRIP]
+            shape_row = shapes[r, s0 : s0 + STRIP]
+            if t.row_factor_start[r] == t.row_factor_start[r + 1]:
+                for i in range(STRIP):
+                    out[i] = v[i] * f[i]
+                for i in range(STRIP):
+                    cell[i] += v[i] * shape_row[i]
                 continue
-            for i in range(n):
-                x = 1.0
-                for j in range(f0, f1):
-                    x *= z[t.row_factor_z[j], s0 + i]
-                row_weight[r, s0 + i] = weight[slot, i] * factor[k, i] * x
-                cell[i] += weight[slot, i] * shapes[r, s0 + i] * x
-                for j in range(f0, f1):
-                    # Without its own parameter: no division, so parameters may be 0.
-                    x = weight[slot, i] * factor[k, i] * shapes[r, s0 + i]
-                    for other in range(f0, f1):
-                        if other != j:
-                            x *= z[t.row_factor_z[other], s0 + i]
-                    gradient[t.row_factor_z[j], s0 + i] += x
+            for j in range(t.row_factor_start[r], t.row_factor_start[r + 1]):
+                # Without its own parameter: no division, so parameters may be 0.
+                row_product(t, z, s0, r, j, other)
+                target = gradient[t.row_factor_z[j], s0 : s0 + STRIP]
+                for i in range(STRIP):
+                    target[i] += v[i] * f[i] * shape_row[i] * other[i]
+            row_product(t, z, s0, r, -1, other)
+            for i in range(STRIP):
+                other[i] *= v[i]
+            for i in range(STRIP):
+                out[i] = other[i] * f[i]
+            for i in range(STRIP):
+                cell[i] += other[i] * shape_row[i]
         for j in range(t.cell_factor[q], t.cell_factor[q + 1]):
-            p = t.factor_z[j]
-            for i in range(n):
-                x = cell[i] * base[k, i]
-                for other in range(t.cell_factor[q], t.cell_factor[q + 1]):
-                    if other != j:
-                        x *= z[t.factor_z[other], s0 + i]
-                gradient[p, s0 + i] += x
-        for i in range(n):
-            cell[i] *= factor[k, i]
+            for i in range(STRIP):
+                other[i] = cell[i] * b[i]
+            for k in range(t.cell_factor[q], t.cell_factor[q + 1]):
+                if k != j:
+                    multiply(other, z[t.factor_z[k], s0 : s0 + STRIP])
+            target = gradient[t.factor_z[j], s0 : s0 + STRIP]
+            for i in range(STRIP):
+                target[i] += other[i]
+        multiply(cell, f)
         for e in range(t.cell_entry[q], t.cell_entry[q + 1]):
-            p, le = t.entry_z[e], e - t.cell_entry[q0]
-            for i in range(n):
-                gradient[p, s0 + i] += cell[i] * log_slope[le, i]
+            target, slope = gradient[t.entry_z[e], s0 : s0 + STRIP], log_slope[e - t.cell_entry[q0]]
+            for i in range(STRIP):
+                target[i] += cell[i] * slope[i]
 
 
 @kernel
 def likelihood(
     t: KernelTensors, z: Array, shapes: Array, data: Array, aux: Array, width: int, profile: bool, gammas: Array,
-    nll: Array, gradient: Array, row_weight: Array, rate: Array,
+    nll: Array, gradient: Array, row_weight: Array, rates: Array,
 ) -> None:
     """Epilog of the template matmul: the NLL of every column and all of its gradient but the histosys part.
 
@@ -230,27 +386,33 @@ def likelihood(
     z : (Z, N) minimised parameters; shapes : (R, N) the matmul's result; data : (B, N); aux : (A, N).
     profile : solve for the gammas (G, N), else take them as given.
     nll : (N,), relative to the saturated model; gradient : (Z, N); row_weight : (R, N) = d NLL / d a_r, the
-        right side of the pull-back matmul; rate : (B, N).
+        right side of the pull-back matmul; rates : (B, N).
     """
-    factor = np.empty((t.max_cells, STRIP))
-    base = np.empty((t.max_cells, STRIP))
+    w = np.zeros((N_ROWS, STRIP))
+    base, factor = np.empty((t.max_cells, STRIP)), np.empty((t.max_cells, STRIP))
+    slots, weight = np.empty((t.max_slots, STRIP)), np.empty((t.max_slots, STRIP))
     log_slope = np.empty((t.max_entries, STRIP))
-    slots = np.empty((t.max_slots, STRIP))
-    weight = np.empty((t.max_slots, STRIP))
-    poly, expo, cell = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
+    small, kind = np.empty((6, t.max_slots)), np.empty(t.max_slots, dtype=np.int64)
+    total = w[TOTAL]
     for s0 in range(0, width, STRIP):
-        n = min(STRIP, width - s0)
-        nll[s0 : s0 + n] = 0.0
-        gradient[:, s0 : s0 + n] = 0.0
+        n_used = min(STRIP, width - s0)
+        for i in range(STRIP):
+            total[i] = 0.0
+        for p in range(gradient.shape[0]):
+            out = gradient[p, s0 : s0 + STRIP]
+            for i in range(STRIP):
+                out[i] = 0.0
         for c in range(len(t.channel_cell) - 1):
-            row_products(t, z, shapes, c, s0, n, factor, base, slots, log_slope, poly, expo)
+            channel_slots(t, z, shapes, c, s0, log_slope, base, factor, slots, w)
             slot0 = t.bin_slot[t.channel_bin[c]]
             for b in range(t.channel_bin[c], t.channel_bin[c + 1]):
-                bin_values(t, b, slots, slot0, s0, n, profile, data, aux, gammas, nll, weight, rate)
-            pull_back_rows(
-                t, z, shapes, c, s0, n, factor, base, weight, log_slope, cell, row_weight, gradient
-            )
-        constraint_terms(t, z, aux, s0, n, nll, gradient)
+                bin_values(
+                    t, b, slot0, slots, weight, s0, n_used, profile, data, aux, gammas, rates, small, kind, w
+                )  # fmt: skip
+            pull_back_channel(t, z, shapes, c, s0, log_slope, base, factor, weight, row_weight, gradient, w)
+        constraint_terms(t, z, aux, s0, gradient, total)
+        for i in range(STRIP):
+            nll[s0 + i] = total[i]
 
 
 @kernel

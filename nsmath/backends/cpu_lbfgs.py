@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from nsmath._typing import AnyArray, Array
-from nsmath.backends.cpu_kernels import STRIP
+from nsmath.backends.cpu_tensors import STRIP
 from nsmath.backends.jit import kernel
 
 ARMIJO = 1e-4

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsmath._typing import AnyArray, Array, IntArray
-from nsmath.backends.cpu_bins import asked_rate, bin_residual, gamma_at
+from nsmath.backends.cpu_bins import NO_GAMMA, asked_rate, solve_bin
 from nsmath.backends.cpu_tensors import KernelTensors
 from nsmath.backends.jit import inlined, kernel
 
@@ -87,7 +87,7 @@ def additive_derivatives(additive: Array, x: float) -> tuple[float, float]:
 def column_slots(t: KernelTensors, x: Array, shapes: Array, i: int, factor: Array, row_factor: Array, slots: Array,
                  slope: Array, bend: Array) -> None:
     """Fill one column's cell factors, row factors (all of m x), slot sums and the entries' derivatives."""
-    slots[:, 0] = 0.0
+    slots[:] = 0.0
     for q in range(len(t.cell_row) - 1):
         m = 1.0
         for e in range(t.cell_entry[q], t.cell_entry[q + 1]):
@@ -101,23 +101,30 @@ def column_slots(t: KernelTensors, x: Array, shapes: Array, i: int, factor: Arra
             for j in range(t.row_factor_start[r], t.row_factor_start[r + 1]):
                 f *= x[t.row_factor_z[j]]
             row_factor[r] = f
-            slots[t.row_slot[r], 0] += f * shapes[r, i]
+            slots[t.row_slot[r]] += f * shapes[r, i]
 
 
 @inlined
 def bin_weights(
     t: KernelTensors, c: CurvatureTables, b: int, count: float, aux: Array, slots: Array, omega: Array,
-    share: Array, weight: Array,
+    share: Array, weight: Array, small: Array, kind: IntArray,
 ) -> None:
     """Fill one bin's slot weights ``omega``, ``share`` c_l = d(gamma_l S_l)/dS_l at fixed r, and J-row weights."""
     first, last = t.bin_slot[b], t.bin_slot[b + 1]
+    for slot in range(first, last):
+        k, g = slot - first, t.slot_gamma[slot]
+        small[0, k] = slots[slot]
+        kind[k] = NO_GAMMA
+        if g >= 0:
+            kind[k], small[1, k] = t.gamma_is_poisson[g], aux[g]
+            small[2, k], small[3, k], small[4, k] = t.gamma_scale[g], t.gamma_lower[g], t.gamma_upper[g]
     if t.slot_gamma[last - 1] >= 0:
-        r = bin_residual(t, count, first, last, slots, 0, 0, aux, 0)
-        rate, slope = asked_rate(t, r, first, last, slots, 0, 0, aux, 0)
+        r = solve_bin(count, last - first, kind, small[0], small[1], small[2], small[3], small[4], small[5])
+        rate, slope = asked_rate(r, last - first, kind, small[0], small[1], small[2], small[3], small[4])
     else:
         rate, slope = 0.0, 0.0
         for slot in range(first, last):
-            rate += slots[slot, 0]
+            rate += slots[slot]
         r = 1.0 - count / rate if count > 0.0 else 1.0
     w = count / (rate * rate) if rate > 0.0 else 0.0
     w /= 1.0 - w * slope
@@ -130,8 +137,7 @@ def bin_weights(
         if g < 0:
             omega[slot], share[slot] = r, 1.0
             continue
-        s, a, scale = slots[slot, 0], aux[t.gamma_aux[g], 0], t.gamma_scale[g]
-        gamma = gamma_at(r, s, t.gamma_is_poisson[g], a, scale, t.gamma_lower[g], t.gamma_upper[g])
+        s, scale, gamma = slots[slot], t.gamma_scale[g], small[5, slot - first]
         per_s = 0.0
         if t.gamma_lower[g] < gamma < t.gamma_upper[g]:
             per_s = -gamma * r / (scale + s * r) if t.gamma_is_poisson[g] else -scale * scale * r
@@ -245,12 +251,13 @@ def curvature_factors(
     """
     n_z, n_q, n_l = z.shape[0], len(t.cell_row) - 1, len(t.slot_gamma)
     x, dq, d2q = np.empty(n_z), np.empty(len(t.histosys_z)), np.empty(len(t.histosys_z))
-    factor, row_factor, slots = np.empty(n_q), np.empty(shapes.shape[0]), np.empty((n_l, 1))
+    factor, row_factor, slots = np.empty(n_q), np.empty(shapes.shape[0]), np.empty(n_l)
     slope, bend = np.empty(len(t.entry_z)), np.empty(len(t.entry_z))
     omega, share, weight = np.empty(n_l), np.empty(n_l), np.empty(c.n_k)
     pulled = np.zeros(len(t.histosys_z))
     log_z, log_d = np.empty(n_z + 1, dtype=np.int64), np.empty(n_z + 1)
-    column_aux = np.empty((aux.shape[0], 1))
+    gamma_aux = np.empty(len(t.gamma_aux))
+    small, kind = np.empty((6, t.max_slots)), np.empty(t.max_slots, dtype=np.int64)
     for i in range(width):
         left[i] = 0.0
         if not todo[i]:
@@ -262,13 +269,11 @@ def curvature_factors(
         for h in range(len(t.histosys_z)):
             dq[h], d2q[h] = additive_derivatives(t.additive, z[t.histosys_z[h], i])
         column_slots(t, x, shapes, i, factor, row_factor, slots, slope, bend)
-        for a in range(aux.shape[0]):
-            column_aux[a, 0] = aux[a, i]
         for g in range(len(t.gamma_aux)):
-            if t.gamma_is_poisson[g]:
-                column_aux[t.gamma_aux[g], 0] = max(aux[t.gamma_aux[g], i], TINY_AUX)
+            a = aux[t.gamma_aux[g], i]
+            gamma_aux[g] = max(a, TINY_AUX) if t.gamma_is_poisson[g] else a
         for b in range(len(t.bin_slot) - 1):
-            bin_weights(t, c, b, data[b, i], column_aux, slots, omega, share, weight)
+            bin_weights(t, c, b, data[b, i], gamma_aux, slots, omega, share, weight, small, kind)
         for channel in range(len(t.channel_cell) - 1):
             for q in range(t.channel_cell[channel], t.channel_cell[channel + 1]):
                 cell_curvature(t, c, q, i, x, shapes, row_factor, omega, slope, bend, dq, d2q, pulled, log_z, log_d,

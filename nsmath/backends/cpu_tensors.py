@@ -8,6 +8,10 @@ from nsmath._typing import Array, IntArray
 from nsmath.model.tensors import ModelTensors
 
 
+STRIP = 32
+"""Columns that a kernel takes at a time; buffers are as wide as a multiple of it."""
+
+
 class KernelTensors(NamedTuple):
     """Arrays that the kernels read; names as in `ModelTensors`, parameters numbered by Z."""
 
