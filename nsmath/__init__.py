@@ -1,1 +1,59 @@
+"""nsmath: likelihood fits and toy-based CLs of HistFactory models, as batched matmuls.
+
+Public names load on first use, so that ``import nsmath`` and ``nsmath --help`` cost nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nsmath.errors import NsmathError
+    from nsmath.fitting.evaluate import nll, nll_and_gradient
+    from nsmath.fitting.fit import FitResult, fit
+    from nsmath.infer.hypotest import ToyTestResult, hypotest_toys
+    from nsmath.model.model import Model
+    from nsmath.plan.plan import Plan
+    from nsmath.spec.workspace import Workspace
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "NsmathError": "nsmath.errors",
+    "nll": "nsmath.fitting.evaluate",
+    "nll_and_gradient": "nsmath.fitting.evaluate",
+    "FitResult": "nsmath.fitting.fit",
+    "fit": "nsmath.fitting.fit",
+    "ToyTestResult": "nsmath.infer.hypotest",
+    "hypotest_toys": "nsmath.infer.hypotest",
+    "Model": "nsmath.model.model",
+    "Plan": "nsmath.plan.plan",
+    "Workspace": "nsmath.spec.workspace",
+}
+
+__all__ = [
+    "FitResult",
+    "Model",
+    "NsmathError",
+    "Plan",
+    "ToyTestResult",
+    "Workspace",
+    "__version__",
+    "fit",
+    "hypotest_toys",
+    "nll",
+    "nll_and_gradient",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'nsmath' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,8 +19,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from nsmath.backends.ops import BACKENDS
-from nsmath.fit.information import inverse_information
-from nsmath.fit.minimiser import Columns, Problem, Tolerances, minimise
+from nsmath.fitting.information import inverse_information
+from nsmath.fitting.minimiser import Columns, Problem, Tolerances, minimise
 from nsmath.model.model import Model
 from nsmath.plan.plan import backend_model
 

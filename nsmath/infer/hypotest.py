@@ -10,7 +10,7 @@ from statistics import NormalDist
 from typing import Any
 
 from nsmath.errors import ModelError, OptionError
-from nsmath.fit.minimiser import FitStatus
+from nsmath.fitting.minimiser import FitStatus
 from nsmath.infer.observed import checked_mu, observed_fits, studies
 from nsmath.infer.pvalues import NSIGMA_ORDER, Tail, expected_band, ratio, tail
 from nsmath.infer.teststats import TestStatistic, test_statistic
@@ -29,7 +29,7 @@ class ExpectedSet:
     """The band that background alone would give: an entry for each of ``nsigma_order``; see `expected_band`."""
 
     nsigma_order: tuple[int, ...]
-    cls: tuple[float, ...]
+    cls: tuple[float | None, ...]
     cls_error: tuple[float | None, ...]
     cls_upper: tuple[float | None, ...]
 
@@ -105,6 +105,25 @@ class ToyTestResult:
         )
 
 
+def checked_options(model: Model, *, mu: float, n_toys: int, seed: int, test_stat: str, aux: str) -> TestStatistic:
+    """Return the test statistic of options that all make sense.
+
+    Raises
+    ------
+    OptionError, ModelError
+        What is wrong, and what was expected.
+    """
+    statistic = test_statistic(test_stat)
+    if aux not in AUX_CHOICES:
+        raise OptionError(f"aux is {aux!r}; expected one of {', '.join(AUX_CHOICES)}.")
+    if isinstance(n_toys, bool) or int(n_toys) != n_toys or not 1 <= n_toys < MAX_TOYS:
+        raise OptionError(f"n_toys is {n_toys!r}; expected a whole number from 1 on.")
+    if isinstance(seed, bool) or int(seed) != seed or not 0 <= seed < 2**64:
+        raise OptionError(f"seed is {seed!r}; expected a whole number from 0 to 2^64 - 1.")
+    checked_mu(model, mu)
+    return statistic
+
+
 def hypotest_toys(
     model: Model,
     mu: float = 1.0,
@@ -136,14 +155,8 @@ def hypotest_toys(
     OptionError, ModelError, FitError
         Bad options, no POI, an observed fit that does not converge.
     """
-    statistic = test_statistic(test_stat)
-    if aux not in AUX_CHOICES:
-        raise OptionError(f"aux is {aux!r}; expected one of {', '.join(AUX_CHOICES)}.")
-    if isinstance(n_toys, bool) or int(n_toys) != n_toys or not 1 <= n_toys < MAX_TOYS:
-        raise OptionError(f"n_toys is {n_toys!r}; expected a whole number from 1 on.")
-    if isinstance(seed, bool) or int(seed) != seed or not 0 <= seed < 2**64:
-        raise OptionError(f"seed is {seed!r}; expected a whole number from 0 to 2^64 - 1.")
-    mu = checked_mu(model, mu)
+    statistic = checked_options(model, mu=mu, n_toys=n_toys, seed=seed, test_stat=test_stat, aux=aux)
+    mu = float(mu)
     if plan is None:
         with Plan(model, threads=threads) as own:
             return hypotest_toys(

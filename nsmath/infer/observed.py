@@ -8,9 +8,9 @@ import numpy as np
 
 from nsmath._typing import Array, BoolArray
 from nsmath.errors import FitError, OptionError
-from nsmath.fit.batch import fit_columns, setup, z_index
-from nsmath.fit.information import evaluated_point, full_theta
-from nsmath.fit.minimiser import FitStatus
+from nsmath.fitting.batch import fit_columns, setup, z_index
+from nsmath.fitting.information import evaluated_point, full_theta
+from nsmath.fitting.minimiser import FitStatus
 from nsmath.infer.sampling import HYPOTHESES, ToySampler
 from nsmath.infer.teststats import TestStatistic
 from nsmath.infer.toys import ToyStudy, toy_study
@@ -38,8 +38,8 @@ class Observed:
     q: float
 
 
-def checked_mu(model: Model, mu: float) -> float:
-    """Return ``mu`` as a float.
+def checked_mu(model: Model, mu: float) -> None:
+    """Check that ``mu`` and 0 can be tested.
 
     Raises
     ------
@@ -58,7 +58,6 @@ def checked_mu(model: Model, mu: float) -> float:
                 f"mu = {value:g} is outside the bounds [{parameter.lower:g}, {parameter.upper:g}] of "
                 f"{parameter.name!r} in measurement {model.measurement!r}. Test a value inside, or widen the bounds in its configuration."
             )
-    return float(mu)
 
 
 def _fitted(plan: Plan, start: Array, mask: BoolArray, data: Array, aux: Array, what: str) -> Fitted:

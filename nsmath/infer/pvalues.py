@@ -70,7 +70,9 @@ def ratio(numerator: Tail, denominator: Tail) -> tuple[float | None, float | Non
     return value, value * math.sqrt(variance) if variance else None, None
 
 
-def expected_band(q_b: Array, q_sb: Array) -> tuple[list[float], list[float | None], list[float | None]]:
+def expected_band(
+    q_b: Array, q_sb: Array
+) -> tuple[list[float | None], list[float | None], list[float | None]]:
     """Return the band of CLs that background alone would give: values, errors, upper bounds of empty tails.
 
     Every background toy in turn is the observation; the band holds the CLs values at the normal probabilities of
@@ -78,8 +80,8 @@ def expected_band(q_b: Array, q_sb: Array) -> tuple[list[float], list[float | No
     always the result of some toy.
 
     Errors add in quadrature the one of that CLs itself and half the distance between the order statistics one
-    binomial sigma away on either side. They are None where the band edge's s+b tail is empty: then the value is
-    0 toys over some, and the third list has its one-sided 95 % C.L. upper limit.
+    binomial sigma away on either side. Where the band edge's s+b tail is empty, value and error are None and the
+    third list has its one-sided 95 % C.L. upper limit.
     """
     n = len(q_b)
     # CLs falls as q grows, so the order of q (downward) is that of CLs (upward).
@@ -89,7 +91,7 @@ def expected_band(q_b: Array, q_sb: Array) -> tuple[list[float], list[float | No
         observed = float(q[min(max(rank, 0), n - 1)])
         return ratio(tail(q_sb, observed), tail(q_b, observed))
 
-    values: list[float] = []
+    values: list[float | None] = []
     errors: list[float | None] = []
     uppers: list[float | None] = []
     for nsigma in NSIGMA_ORDER:
@@ -98,7 +100,7 @@ def expected_band(q_b: Array, q_sb: Array) -> tuple[list[float], list[float | No
         spread = math.sqrt(n * probability * (1.0 - probability))
         low = cls_at(math.floor(n * probability - spread) - 1)[0] or 0.0
         high = cls_at(math.ceil(n * probability + spread) - 1)[0] or 0.0
-        values.append(value or 0.0)
+        values.append(value)
         errors.append(None if upper is not None else math.hypot(error or 0.0, 0.5 * (high - low)))
         uppers.append(upper)
     return values, errors, uppers

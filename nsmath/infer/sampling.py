@@ -9,7 +9,7 @@ import numpy as np
 from nsmath._typing import Array, IntArray
 from nsmath.backends.ops import BackendModel
 from nsmath.errors import ModelError
-from nsmath.fit.information import expected_auxdata
+from nsmath.fitting.information import expected_auxdata
 from nsmath.formulas.poisson_tables import RATE_MAXIMUM, SamplingTables, poisson_tables
 from nsmath.model.model import Model
 

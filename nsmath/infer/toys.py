@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from nsmath._typing import Array, BoolArray, IntArray
-from nsmath.fit.batch import PILOT, Setup, fit_columns, setup, with_pilot, z_index
-from nsmath.fit.minimiser import Columns, FitStatus, minimise
+from nsmath.fitting.batch import PILOT, Setup, fit_columns, setup, with_pilot, z_index
+from nsmath.fitting.minimiser import Columns, FitStatus, minimise
 from nsmath.infer.sampling import ToySampler
 from nsmath.infer.teststats import TestStatistic
 from nsmath.plan.plan import Plan, Worker

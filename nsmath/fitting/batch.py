@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nsmath._typing import Array, BoolArray
-from nsmath.fit.information import full_theta, inverse_information
-from nsmath.fit.minimiser import Columns, Problem, Tolerances, minimise
+from nsmath.fitting.information import full_theta, inverse_information
+from nsmath.fitting.minimiser import Columns, Problem, Tolerances, minimise
 from nsmath.model.model import Model
 from nsmath.plan.plan import Worker
 

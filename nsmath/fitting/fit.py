@@ -11,14 +11,14 @@ import numpy as np
 
 from nsmath._typing import Array
 from nsmath.errors import FitError, ModelError
-from nsmath.fit.batch import fit_columns, setup, start_and_fixed, theta_of
-from nsmath.fit.minimiser import FitStatus
+from nsmath.fitting.batch import fit_columns, setup, start_and_fixed, theta_of
+from nsmath.fitting.minimiser import FitStatus
 from nsmath.model.hessian import full_hessian
 from nsmath.model.likelihood import nll_constant
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
 
-logger = logging.getLogger("nsmath.fit")
+logger = logging.getLogger("nsmath.fitting")
 
 
 @dataclass(frozen=True, slots=True)

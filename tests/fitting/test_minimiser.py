@@ -24,7 +24,7 @@ from workspaces import (
     workspaces,
 )
 
-from nsmath.fit.minimiser import FitStatus, Tolerances
+from nsmath.fitting.minimiser import FitStatus, Tolerances
 from nsmath.model.likelihood import gradient, nll, nll_constant
 from nsmath.model.model import Model
 

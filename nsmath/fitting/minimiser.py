@@ -18,7 +18,7 @@ import numpy as np
 from nsmath._typing import Array, BoolArray, IntArray
 from nsmath.backends.ops import FIRST_DAMPING, Tile
 
-logger = logging.getLogger("nsmath.fit")
+logger = logging.getLogger("nsmath.fitting")
 
 FLAT_SCALED = 1e-7
 """Scaled gradient below which a column whose Hessian needs a little damping counts as converged all the same."""

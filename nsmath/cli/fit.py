@@ -1,0 +1,99 @@
+"""``nsmath fit``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsmath.cli.inputs import announce_compilation, chosen_model, model_options
+from nsmath.cli.output import checked_output, console, write_json
+from nsmath.errors import OptionError
+
+if TYPE_CHECKING:
+    from nsmath.fitting.fit import FitResult
+    from nsmath.model.model import Model
+
+EXIT_NOT_CONVERGED = 1
+
+
+@click.command("fit")
+@model_options
+@click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", help="Hold a parameter; may be repeated.")
+@click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
+@click.option("--quiet", "-q", is_flag=True, help="No table.")
+@click.option("--n-correlations", type=click.IntRange(min=0), default=10, help="Largest correlations to list.")
+def fit_command(**options: Any) -> int:
+    """Fit the observed data: best fit, uncertainties and correlations from the exact Hessian, NLL, status."""
+    checked_output(options["output"])
+    fixed = parse_fixed(options["fixed"])
+    model = chosen_model(options)
+    for name in fixed:
+        model.index_of(name)
+    announce_compilation()
+    from nsmath.fitting.fit import fit
+    from nsmath.fitting.minimiser import FitStatus
+
+    result = fit(model, fixed=fixed)
+    write_json(result.to_dict(), options["output"])
+    if not options["quiet"]:
+        print_table(model, result, options["output"], options["n_correlations"])
+    return 0 if result.status == FitStatus.CONVERGED else EXIT_NOT_CONVERGED
+
+
+def parse_fixed(texts: tuple[str, ...]) -> dict[str, float]:
+    """Return ``--fix`` options as name -> value."""
+    fixed = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        try:
+            fixed[name] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise OptionError(f"--fix {text!r}: expected NAME=VALUE, such as mu=1.0.")
+    return fixed
+
+
+def print_table(model: Model, result: FitResult, output: str | None, n_correlations: int) -> None:
+    """Print a fit for people: every parameter with its pull, the largest correlations, NLL and status."""
+    from rich.table import Table
+
+    out = console(output)
+    table = Table(title=f"{result.measurement}: {result.status.message}", title_justify="left")
+    for heading, justify in (("parameter", "left"), ("value", "right"), ("uncertainty", "right"), ("pull", "right"),
+                             ("note", "left")):  # fmt: skip
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for parameter, value, error, fixed in zip(
+        model.parameters, result.values, result.uncertainties, result.is_fixed, strict=True
+    ):
+        notes = [
+            note
+            for note, holds in (
+                ("POI", parameter.name == result.poi), ("fixed", fixed), ("at a bound", parameter.name in result.at_bound)
+            )
+            if holds
+        ]  # fmt: skip
+        pull = ""
+        if parameter.constraint == "normal" and not fixed:
+            pull = f"{(value - parameter.auxdata) / parameter.scale:+.2f}"
+        shown = "" if fixed or not error == error else f"{error:.4g}"
+        table.add_row(parameter.name, f"{value:.5g}", shown, pull, ", ".join(notes))
+    out.print(table)
+    for size, first, second in largest_correlations(result, n_correlations):
+        out.print(f"  correlation {size:+.3f}  {first}  {second}")
+    codes = ", ".join(f"{kind} {code}" for kind, code in result.interpolation.items())
+    out.print(f"NLL {result.nll:.9g} (twice {result.twice_nll:.9g}) after {result.n_iterations} iterations")
+    if result.at_bound:
+        out.print(f"at a bound, so without a symmetric uncertainty: {', '.join(result.at_bound)}", style="yellow")
+    out.print(f"interpolation {codes}; model {result.model_digest[:12]}")
+
+
+def largest_correlations(result: FitResult, n: int) -> list[tuple[float, str, str]]:
+    """Return the n largest correlations with their two parameters, by size."""
+    import numpy as np
+
+    matrix = np.nan_to_num(np.triu(result.correlation, 1))
+    order = np.argsort(-np.abs(matrix), axis=None)[:n]
+    pairs = [np.unravel_index(k, matrix.shape) for k in order]
+    return [(float(matrix[i, j]), result.names[i], result.names[j]) for i, j in pairs if matrix[i, j] != 0.0]

@@ -1,0 +1,86 @@
+"""The ``nsmath`` command: global options, and commands that load on use so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from nsmath import __version__
+from nsmath.errors import FitError, NsmathError
+
+# Command -> module, attribute, short help (known here so that listing the commands imports none of them).
+COMMANDS = {
+    "fit": ("nsmath.cli.fit", "fit_command", "Best fit, uncertainties and correlations of a workspace."),
+    "hypotest-toys": ("nsmath.cli.hypotest", "hypotest_toys_command", "Toy-based CLs of one value of the POI."),
+    "info": ("nsmath.cli.info", "info_command", "Versions, BLAS, threads, devices and cache folders."),
+    "example": ("nsmath.cli.example", "example_command", "The example workspace that nsmath ships."),
+    "plans": ("nsmath.cli.plans", "plans_group", "Tuned plans in the cache: list, show, clear."),
+}
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when that command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the command names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, importing its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.version_option(__version__, prog_name="nsmath")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", help="What is logged to stderr.")
+def cli(log_level: str) -> None:
+    """Fits of HistFactory models (pyhf workspaces) and toy-based CLs, tens of thousands of fits at a time.
+
+    Results are written as JSON with --output; exit codes: 0 done, 1 no trustworthy result, 2 bad input.
+    """
+    import logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logger = logging.getLogger("nsmath")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(log_level.upper())
+    # nvmath times every execution once its logger is at INFO, so its messages come at DEBUG alone.
+    logging.getLogger("nsmath.nvmath").setLevel("DEBUG" if log_level == "debug" else "WARNING")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 no trustworthy result, 2 bad input or usage, 130 interrupted."""
+    try:
+        code: Any = cli.main(args=arguments, prog_name="nsmath", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        click.echo("interrupted: nothing was written.", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except KeyboardInterrupt:
+        click.echo("interrupted: nothing was written.", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except FitError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_FAILED)
+    except NsmathError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
