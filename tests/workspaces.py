@@ -11,6 +11,7 @@ import json
 import warnings
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -266,7 +267,7 @@ def evaluated(
     model: Model, backend: str, theta: np.ndarray, data: np.ndarray, aux: np.ndarray, *, profile: bool = True,
     hessian: bool = False,
 ) -> Any:  # fmt: skip
-    """Return a tile at ``theta`` (N, P), evaluated with its gammas profiled or as ``theta`` says."""
+    """Return NLL, gradient, gammas, rates, Hessian at ``theta`` (N, P), gammas profiled or as ``theta`` says."""
     t = model.tensors
     tile = backend_model(backend, model).tile(len(theta), curvature=True)
     tile.load(
@@ -277,9 +278,16 @@ def evaluated(
     if hessian:
         tile.curvature()
     if not profile:
-        tile.gammas[:] = theta[:, t.gamma_parameter].T
+        tile.gammas[:, : tile.n] = theta[:, t.gamma_parameter].T
         tile.evaluate(tile.x, tile.nll, tile.gradient, profile=False)
-    return tile
+    # A backend's buffers may be wider than what is asked for.
+    n = tile.n
+    got = SimpleNamespace(
+        nll=tile.nll[:n].copy(), gradient=tile.gradient[:, :n].copy(), gammas=tile.gammas[:, :n].copy(),
+        rate=tile.rate[:, :n].copy(), hessian=tile.hessian[:n].copy(),
+    )  # fmt: skip
+    tile.free()
+    return got
 
 
 def symmetric(upper: np.ndarray) -> np.ndarray:

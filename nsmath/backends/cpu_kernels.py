@@ -73,7 +73,7 @@ def entry_strip(
         expo[i] += 0.0 if abs(x) < threshold else (log_hi if x > 0.0 else log_lo) * x
 
 
-@inlined
+@kernel
 def cell_factor(
     t: KernelTensors, z: Array, s0: int, q: int, first_entry: int, log_slope: Array, base: Array, factor: Array,
     w: Array,
@@ -105,7 +105,7 @@ def multiply(out: Array, x_row: Array) -> None:
         out[i] *= x_row[i]
 
 
-@inlined
+@kernel
 def row_product(t: KernelTensors, z: Array, s0: int, r: int, without: int, out: Array) -> None:
     """Fill ``out`` with the product of row r's own factors, leaving out the one at ``without`` (or none)."""
     for i in range(STRIP):
@@ -147,7 +147,7 @@ def one_normal_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array,
         out[i] = aux[i] - variance * s[i] * residual[i]
 
 
-@inlined
+@kernel
 def add_deviance(rate: Array, count: Array, total: Array, mark: Array) -> None:
     """Add the Poisson terms of a strip to ``total``."""
     for i in range(STRIP):
@@ -186,7 +186,7 @@ def gather_slots(
         small[2, k], small[3, k], small[4, k] = t.gamma_scale[g], t.gamma_lower[g], t.gamma_upper[g]
 
 
-@inlined
+@kernel
 def bin_gammas(
     t: KernelTensors, first: int, last: int, slot0: int, slots: Array, s0: int, n: int, aux: Array, gammas: Array,
     small: Array, kind: IntArray, w: Array,
@@ -219,7 +219,7 @@ def bin_gammas(
                 gammas[t.slot_gamma[slot], s0 + i] = small[5, slot - first]
 
 
-@inlined
+@kernel
 def bin_rate(
     t: KernelTensors, first: int, last: int, slot0: int, slots: Array, s0: int, solved: bool, gammas: Array, w: Array
 ) -> None:
@@ -245,7 +245,7 @@ def bin_rate(
             residual[i] = 1.0 - count[i] / rate[i] if count[i] > 0.0 else 1.0
 
 
-@inlined
+@kernel
 def bin_values(
     t: KernelTensors, b: int, slot0: int, slots: Array, weight: Array, s0: int, n_used: int, profile: bool,
     data: Array, aux: Array, gammas: Array, rates: Array, small: Array, kind: IntArray, w: Array,
@@ -283,7 +283,7 @@ def bin_values(
                 total[i] += 0.5 * pull * pull
 
 
-@inlined
+@kernel
 def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, gradient: Array, total: Array) -> None:
     """Add the constraint terms of the minimised parameters and their derivatives."""
     for k in range(len(t.z_normal)):
@@ -302,7 +302,7 @@ def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, gradient: 
             gradient[p, s0 + i] += tau - (count / z[p, s0 + i] if count > 0.0 else 0.0)
 
 
-@inlined
+@kernel
 def channel_slots(
     t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
     slots: Array, w: Array,
@@ -328,7 +328,7 @@ def channel_slots(
                     s[i] += f[i] * shape_row[i] * other[i]
 
 
-@inlined
+@kernel
 def pull_back_channel(
     t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
     weight: Array, row_weight: Array, gradient: Array, w: Array,

@@ -8,15 +8,14 @@ No fastmath: the bits are part of the promise (`nsmath.formulas.random`).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from nsmath._typing import AnyArray, Array, BoolArray, IntArray
+from nsmath.backends.jit import exact_inlined, exact_kernel
 from nsmath.formulas.poisson_tables import SamplingTables
 from nsmath.formulas.random import compile_formulas
 
-# error_model "numpy": a division by zero gives inf; the check for it would keep loops scalar.
-_F = compile_formulas(njit(error_model="numpy", forceinline=True))
-_kernel = njit(nogil=True, cache=True, error_model="numpy")
+_F = compile_formulas(exact_inlined)
+_kernel = exact_kernel
 
 _uniform_pair = _F.uniform_pair
 _toy_words = _F.toy_words

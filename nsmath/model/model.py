@@ -139,7 +139,8 @@ class Model:
         if name not in self._index:
             near = difflib.get_close_matches(name, self.names, 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ModelError(f"the model has no parameter {name!r}.{hint} `Model.names` lists all {len(self.names)}.")
+            some = ", ".join(self.names[:20]) + (f", ... ({len(self.names)} in all)" if len(self.names) > 20 else "")
+            raise ModelError(f"the model has no parameter {name!r}.{hint} Parameters: {some}.")
         return self._index[name]
 
     @cached_property
