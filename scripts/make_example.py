@@ -17,7 +17,7 @@ import numpy as np
 
 TARGET = Path(__file__).resolve().parents[1] / "nsmath" / "data" / "example.json"
 POI = "mu_sig"
-SEED = 20261201
+SEED = 20261205
 
 # Channel -> sample -> expected yields.
 YIELDS = {
@@ -55,7 +55,7 @@ SHAPES = {"JES": (0.06, 0.012), "JER": (0.03, -0.008), "ttbar_shower": (0.08, 0.
 NORMS = {
     "JES": {"signal": (0.965, 1.03), "ttbar": (0.95, 1.055), "zjets": (0.94, 1.06), "diboson": (0.96, 1.045)},
     "b_tag": {"signal": (0.97, 1.03), "ttbar": (0.96, 1.04), "zjets": (1.05, 0.955), "diboson": (1.03, 0.97)},
-    "lepton_eff": {"signal": (0.985, 1.015), "ttbar": (0.985, 1.015), "zjets": (0.985, 1.015), "diboson": (0.985, 1.015)},
+    "lepton_eff": dict.fromkeys(("signal", "ttbar", "zjets", "diboson"), (0.985, 1.015)),
     "pileup": {"signal": (0.992, 1.011), "ttbar": (0.99, 1.012), "zjets": (0.985, 1.02)},
     "diboson_xsec": {"diboson": (0.88, 1.13)},
     "signal_pdf": {"signal": (0.93, 1.08)},

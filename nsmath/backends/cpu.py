@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nsmath._typing import Array, BoolArray
-from nsmath.backends import cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps
-from nsmath.backends.cpu_tensors import STRIP, KernelTensors, kernel_tensors
+from nsmath.backends import cpu_curvature, cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps
+from nsmath.backends.cpu_tensors import STRIP, KernelTables, kernel_tables
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
 from nsmath.model.tensors import ModelTensors
 
@@ -23,8 +23,8 @@ class CpuModel:
 
     def __init__(self, tensors: ModelTensors) -> None:
         self.tensors = tensors
-        self.kernel_tensors: KernelTensors = kernel_tensors(tensors)
-        self.curvature_tables = cpu_newton.curvature_tables(self.kernel_tensors, tensors.template)
+        self.tables: KernelTables = kernel_tables(tensors)
+        self.curvature_tables = cpu_curvature.curvature_tables(tensors)
         self.library: MatmulLibrary = matmul_library()
         self.description = self.library.name
         # The nominal yields are a last column that meets a row of ones: one matmul, no separate addition.
@@ -79,7 +79,7 @@ class CpuTile:
             self._steps, self._changes = np.zeros((memory, n_z, size)), np.zeros((memory, n_z, size))
             self._head, self._n_pairs = 0, 0
         if curvature:
-            n_k = model.curvature_tables.n_k
+            n_k = model.tables.offsets.n_k
             self.left, self.right = np.zeros((width, n_k, n_z)), np.zeros((width, n_k, n_z))
             self.hessian, self.prior = np.zeros((width, n_z, n_z)), np.zeros((width, n_z))
             self.damping, self.predicted = np.zeros(width), np.zeros(width)
@@ -121,8 +121,9 @@ class CpuTile:
 
     def poisson(self, z: Array, profile: bool, nll: Array, gradient: Array) -> None:
         """Epilog: rates, gammas, NLL, row weights and the gradient's other parts."""
+        tables = self.model.tables
         cpu_kernels.likelihood(
-            self.model.kernel_tensors, z, self._shapes, self.data, self.aux, self.n, profile, self.gammas,
+            tables.offsets, tables.ints, tables.floats, z, self._shapes, self.data, self.aux, self.n, profile, self.gammas,
             nll, gradient, self._row_weight, self.rate,
         )  # fmt: skip
 
@@ -217,11 +218,11 @@ class CpuTile:
 
     def curvature(self) -> None:
         """Fill ``hessian`` (upper triangles) and ``prior`` of the columns ``todo``, at ``x``."""
-        m = self.model
+        tables = self.model.tables
         self.interpolate(self.x)
         self.shapes()
         cpu_newton.curvature_factors(
-            m.kernel_tensors, m.curvature_tables, self.n, self.todo, self.x, self._shapes, self.data, self.aux,
+            tables.offsets, tables.ints, tables.floats, self.model.curvature_tables, self.n, self.todo, self.x, self._shapes, self.data, self.aux,
             self.left, self.right, self.hessian, self.prior,
         )  # fmt: skip
         self._curvature_matmul.execute()

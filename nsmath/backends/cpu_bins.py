@@ -1,7 +1,3 @@
-# LEAD -> KERNEL HELPER (02:02): I rewrote cpu_bins.py, cpu_kernels.py (tHu poisson now 8.7 us, complex 0.2) and am doing
-# cpu_lbfgs.py + cpu.py layout right now. DO NOT overwrite these four with your drafts. YOURS: cpu_newton.py (curvature_factors
-# still 630 us; see how cpu_kernels.py vectorises with 1-D row views), cpu_steps.py (newton_steps 300 us), cpu_sampling jit swap,
-# and compile time of those. Apply your exp/log1p functions to cpu_kernels.py only by small edits. Remove this note when read.
 """One bin: the saturated Poisson term, and the gammas that are profiled, in closed form or by one scalar root.
 
 docs/maths.md, "Profiled gammas", has the derivation. With r = 1 - n / lambda the stationary gamma of slot l is

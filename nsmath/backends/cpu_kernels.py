@@ -1,7 +1,3 @@
-# LEAD -> KERNEL HELPER (02:02): I rewrote cpu_bins.py, cpu_kernels.py (tHu poisson now 8.7 us, complex 0.2) and am doing
-# cpu_lbfgs.py + cpu.py layout right now. DO NOT overwrite these four with your drafts. YOURS: cpu_newton.py (curvature_factors
-# still 630 us; see how cpu_kernels.py vectorises with 1-D row views), cpu_steps.py (newton_steps 300 us), cpu_sampling jit swap,
-# and compile time of those. Apply your exp/log1p functions to cpu_kernels.py only by small edits. Remove this note when read.
 """Kernels around the two template matmuls: interpolation before them, the likelihood between, gathers after.
 
 All arrays are parameter-major with contiguous columns. A kernel walks over strips of `STRIP` columns and, within a
@@ -21,7 +17,7 @@ import numpy as np
 
 from nsmath._typing import Array, IntArray
 from nsmath.backends.cpu_bins import NO_GAMMA, near_deviance, poisson_term, solve_bin
-from nsmath.backends.cpu_tensors import STRIP, KernelTensors
+from nsmath.backends.cpu_tensors import STRIP, Offsets
 from nsmath.backends.jit import inlined, kernel
 
 # Rows of a strip's scratch.
@@ -75,7 +71,7 @@ def entry_strip(
 
 @kernel
 def cell_factor(
-    t: KernelTensors, z: Array, s0: int, q: int, first_entry: int, log_slope: Array, base: Array, factor: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, q: int, first_entry: int, log_slope: Array, base: Array, factor: Array,
     w: Array,
 ) -> None:
     """Fill ``base``, the product of a cell's interpolated factors, and ``factor``, that times its scalars."""
@@ -83,10 +79,10 @@ def cell_factor(
     for i in range(STRIP):
         poly[i] = 1.0
         expo[i] = 0.0
-    for e in range(t.cell_entry[q], t.cell_entry[q + 1]):
+    for e in range(ints[t.cell_entry + q], ints[t.cell_entry + q + 1]):
         entry_strip(
-            z[t.entry_z[e], s0 : s0 + STRIP], poly, expo, w[VALUE], w[SLOPE], log_slope[e - first_entry],
-            t.threshold, t.entry_poly[e], t.entry_log[e, 0], -t.entry_log[e, 1],
+            z[ints[t.entry_z + e], s0 : s0 + STRIP], poly, expo, w[VALUE], w[SLOPE], log_slope[e - first_entry],
+            t.threshold, floats[t.entry_poly + 6 * e : t.entry_poly + 6 * e + 6], floats[t.entry_log + 2 * e], -floats[t.entry_log + 2 * e + 1],
         )  # fmt: skip
     for i in range(STRIP):
         if expo[i] != 0.0:
@@ -94,8 +90,8 @@ def cell_factor(
     for i in range(STRIP):
         base[i] = poly[i]
         factor[i] = poly[i]
-    for j in range(t.cell_factor[q], t.cell_factor[q + 1]):
-        multiply(factor, z[t.factor_z[j], s0 : s0 + STRIP])
+    for j in range(ints[t.cell_factor + q], ints[t.cell_factor + q + 1]):
+        multiply(factor, z[ints[t.factor_z + j], s0 : s0 + STRIP])
 
 
 @inlined
@@ -106,13 +102,13 @@ def multiply(out: Array, x_row: Array) -> None:
 
 
 @kernel
-def row_product(t: KernelTensors, z: Array, s0: int, r: int, without: int, out: Array) -> None:
+def row_product(t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, r: int, without: int, out: Array) -> None:
     """Fill ``out`` with the product of row r's own factors, leaving out the one at ``without`` (or none)."""
     for i in range(STRIP):
         out[i] = 1.0
-    for j in range(t.row_factor_start[r], t.row_factor_start[r + 1]):
+    for j in range(ints[t.row_factor_start + r], ints[t.row_factor_start + r + 1]):
         if j != without:
-            multiply(out, z[t.row_factor_z[j], s0 : s0 + STRIP])
+            multiply(out, z[ints[t.row_factor_z + j], s0 : s0 + STRIP])
 
 
 @inlined
@@ -170,38 +166,38 @@ def add_deviance(rate: Array, count: Array, total: Array, mark: Array) -> None:
 
 @inlined
 def gather_slots(
-    t: KernelTensors, first: int, last: int, slot0: int, slots: Array, i: int, column: int, aux: Array, small: Array,
+    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, i: int, column: int, aux: Array, small: Array,
     kind: IntArray,
 ) -> None:
     """Copy one column of a bin's slots into the small arrays that `solve_bin` takes."""
     for slot in range(first, last):
         k = slot - first
-        g = t.slot_gamma[slot]
+        g = ints[t.slot_gamma + slot]
         small[0, k] = slots[slot - slot0, i]
         if g < 0:
             kind[k] = NO_GAMMA
             continue
-        kind[k] = t.gamma_is_poisson[g]
-        small[1, k] = aux[t.gamma_aux[g], column]
-        small[2, k], small[3, k], small[4, k] = t.gamma_scale[g], t.gamma_lower[g], t.gamma_upper[g]
+        kind[k] = ints[t.gamma_is_poisson + g]
+        small[1, k] = aux[ints[t.gamma_aux + g], column]
+        small[2, k], small[3, k], small[4, k] = floats[t.gamma_scale + g], floats[t.gamma_lower + g], floats[t.gamma_upper + g]
 
 
 @kernel
 def bin_gammas(
-    t: KernelTensors, first: int, last: int, slot0: int, slots: Array, s0: int, n: int, aux: Array, gammas: Array,
+    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int, n: int, aux: Array, gammas: Array,
     small: Array, kind: IntArray, w: Array,
 ) -> None:
     """Profile a bin's gammas into ``gammas``; the RESIDUAL row becomes r."""
     residual, count, mark = w[RESIDUAL], w[COUNT], w[MARK]
-    g = t.slot_gamma[last - 1]
-    if last - first == 1 or (last - first == 2 and t.slot_gamma[first] < 0):
-        aux_row, out = aux[t.gamma_aux[g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP]
+    g = ints[t.slot_gamma + last - 1]
+    if last - first == 1 or (last - first == 2 and ints[t.slot_gamma + first] < 0):
+        aux_row, out = aux[ints[t.gamma_aux + g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP]
         o, s = slots[first - slot0] if last - first == 2 else w[ZERO], slots[last - 1 - slot0]
-        if t.gamma_is_poisson[g]:
-            one_poisson_gamma(t.gamma_scale[g], o, s, count, aux_row, residual, out)
+        if ints[t.gamma_is_poisson + g]:
+            one_poisson_gamma(floats[t.gamma_scale + g], o, s, count, aux_row, residual, out)
         else:
-            one_normal_gamma(t.gamma_scale[g], o, s, count, aux_row, residual, out)
-        lower, upper = t.gamma_lower[g], t.gamma_upper[g]
+            one_normal_gamma(floats[t.gamma_scale + g], o, s, count, aux_row, residual, out)
+        lower, upper = floats[t.gamma_lower + g], floats[t.gamma_upper + g]
         for i in range(STRIP):
             mark[i] = 0.0 if (out[i] >= lower) & (out[i] <= upper) else 1.0
     else:
@@ -210,25 +206,25 @@ def bin_gammas(
     for i in range(n):
         if mark[i] == 0.0:
             continue
-        gather_slots(t, first, last, slot0, slots, i, s0 + i, aux, small, kind)
+        gather_slots(t, ints, floats, first, last, slot0, slots, i, s0 + i, aux, small, kind)
         residual[i] = solve_bin(
             count[i], last - first, kind, small[0], small[1], small[2], small[3], small[4], small[5]
         )
         for slot in range(first, last):
-            if t.slot_gamma[slot] >= 0:
-                gammas[t.slot_gamma[slot], s0 + i] = small[5, slot - first]
+            if ints[t.slot_gamma + slot] >= 0:
+                gammas[ints[t.slot_gamma + slot], s0 + i] = small[5, slot - first]
 
 
 @kernel
 def bin_rate(
-    t: KernelTensors, first: int, last: int, slot0: int, slots: Array, s0: int, solved: bool, gammas: Array, w: Array
+    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int, solved: bool, gammas: Array, w: Array
 ) -> None:
     """Fill the RATE row, and the RESIDUAL row where profiling has not."""
     rate, count, residual = w[RATE], w[COUNT], w[RESIDUAL]
     for i in range(STRIP):
         rate[i] = 0.0
     for slot in range(first, last):
-        g, s = t.slot_gamma[slot], slots[slot - slot0]
+        g, s = ints[t.slot_gamma + slot], slots[slot - slot0]
         if g < 0:
             for i in range(STRIP):
                 rate[i] += s[i]
@@ -247,33 +243,33 @@ def bin_rate(
 
 @kernel
 def bin_values(
-    t: KernelTensors, b: int, slot0: int, slots: Array, weight: Array, s0: int, n_used: int, profile: bool,
+    t: Offsets, ints: IntArray, floats: Array, b: int, slot0: int, slots: Array, weight: Array, s0: int, n_used: int, profile: bool,
     data: Array, aux: Array, gammas: Array, rates: Array, small: Array, kind: IntArray, w: Array,
 ) -> None:
     """Add bin b's Poisson term and its gammas' terms to the TOTAL row; fill its slots' rows d NLL / d S_l."""
     count, rate, residual, total = w[COUNT], w[RATE], w[RESIDUAL], w[TOTAL]
-    first, last = t.bin_slot[b], t.bin_slot[b + 1]
-    solved = profile and t.slot_gamma[last - 1] >= 0
+    first, last = ints[t.bin_slot + b], ints[t.bin_slot + b + 1]
+    solved = profile and ints[t.slot_gamma + last - 1] >= 0
     data_row, rate_row = data[b, s0 : s0 + STRIP], rates[b, s0 : s0 + STRIP]
     for i in range(STRIP):
         count[i] = data_row[i]
     if solved:
-        bin_gammas(t, first, last, slot0, slots, s0, n_used, aux, gammas, small, kind, w)
-    bin_rate(t, first, last, slot0, slots, s0, solved, gammas, w)
+        bin_gammas(t, ints, floats, first, last, slot0, slots, s0, n_used, aux, gammas, small, kind, w)
+    bin_rate(t, ints, floats, first, last, slot0, slots, s0, solved, gammas, w)
     for i in range(STRIP):
         rate_row[i] = rate[i]
     add_deviance(rate, count, total, w[MARK])
     for slot in range(first, last):
-        g, target = t.slot_gamma[slot], weight[slot - slot0]
+        g, target = ints[t.slot_gamma + slot], weight[slot - slot0]
         if g < 0:
             for i in range(STRIP):
                 target[i] = residual[i]
             continue
-        gamma_row, aux_row = gammas[g, s0 : s0 + STRIP], aux[t.gamma_aux[g], s0 : s0 + STRIP]
-        scale = t.gamma_scale[g]
+        gamma_row, aux_row = gammas[g, s0 : s0 + STRIP], aux[ints[t.gamma_aux + g], s0 : s0 + STRIP]
+        scale = floats[t.gamma_scale + g]
         for i in range(STRIP):
             target[i] = residual[i] * gamma_row[i]
-        if t.gamma_is_poisson[g]:
+        if ints[t.gamma_is_poisson + g]:
             for i in range(STRIP):
                 rate[i] = gamma_row[i] * scale
             add_deviance(rate, aux_row, total, w[MARK])
@@ -284,18 +280,18 @@ def bin_values(
 
 
 @kernel
-def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, gradient: Array, total: Array) -> None:
+def constraint_terms(t: Offsets, ints: IntArray, floats: Array, z: Array, aux: Array, s0: int, gradient: Array, total: Array) -> None:
     """Add the constraint terms of the minimised parameters and their derivatives."""
-    for k in range(len(t.z_normal)):
-        p, sigma = t.z_normal[k], t.z_normal_sigma[k]
-        z_row, aux_row = z[p, s0 : s0 + STRIP], aux[t.z_normal_aux[k], s0 : s0 + STRIP]
+    for k in range(t.n_z_normal):
+        p, sigma = ints[t.z_normal + k], floats[t.z_normal_sigma + k]
+        z_row, aux_row = z[p, s0 : s0 + STRIP], aux[ints[t.z_normal_aux + k], s0 : s0 + STRIP]
         out = gradient[p, s0 : s0 + STRIP]
         for i in range(STRIP):
             pull = (z_row[i] - aux_row[i]) / sigma
             total[i] += 0.5 * pull * pull
             out[i] += pull / sigma
-    for k in range(len(t.z_poisson)):
-        p, a, tau = t.z_poisson[k], t.z_poisson_aux[k], t.z_poisson_tau[k]
+    for k in range(t.n_z_poisson):
+        p, a, tau = ints[t.z_poisson + k], ints[t.z_poisson_aux + k], floats[t.z_poisson_tau + k]
         for i in range(STRIP):
             count = aux[a, s0 + i]
             total[i] += poisson_term(z[p, s0 + i] * tau, count)
@@ -304,83 +300,83 @@ def constraint_terms(t: KernelTensors, z: Array, aux: Array, s0: int, gradient: 
 
 @kernel
 def channel_slots(
-    t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
     slots: Array, w: Array,
 ) -> None:
     """Fill a channel's rows: cell factors, entry slopes, slot sums ``sum of a m x``."""
-    q0, slot0 = t.channel_cell[c], t.bin_slot[t.channel_bin[c]]
+    q0, slot0 = ints[t.channel_cell + c], ints[t.bin_slot + ints[t.channel_bin + c]]
     other = w[OTHER]
-    for slot in range(t.bin_slot[t.channel_bin[c + 1]] - slot0):
+    for slot in range(ints[t.bin_slot + ints[t.channel_bin + c + 1]] - slot0):
         s = slots[slot]
         for i in range(STRIP):
             s[i] = 0.0
-    for q in range(q0, t.channel_cell[c + 1]):
+    for q in range(q0, ints[t.channel_cell + c + 1]):
         f = factor[q - q0]
-        cell_factor(t, z, s0, q, t.cell_entry[q0], log_slope, base[q - q0], f, w)
-        for r in range(t.cell_row[q], t.cell_row[q + 1]):
-            s, shape_row = slots[t.row_slot[r] - slot0], shapes[r, s0 : s0 + STRIP]
-            if t.row_factor_start[r] == t.row_factor_start[r + 1]:
+        cell_factor(t, ints, floats, z, s0, q, ints[t.cell_entry + q0], log_slope, base[q - q0], f, w)
+        for r in range(ints[t.cell_row + q], ints[t.cell_row + q + 1]):
+            s, shape_row = slots[ints[t.row_slot + r] - slot0], shapes[r, s0 : s0 + STRIP]
+            if ints[t.row_factor_start + r] == ints[t.row_factor_start + r + 1]:
                 for i in range(STRIP):
                     s[i] += f[i] * shape_row[i]
             else:
-                row_product(t, z, s0, r, -1, other)
+                row_product(t, ints, floats, z, s0, r, -1, other)
                 for i in range(STRIP):
                     s[i] += f[i] * shape_row[i] * other[i]
 
 
 @kernel
 def pull_back_channel(
-    t: KernelTensors, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
     weight: Array, row_weight: Array, gradient: Array, w: Array,
 ) -> None:
     """Turn slot weights into row weights d NLL / d a_r, and add the gradients of all factors of a channel."""
-    q0, slot0 = t.channel_cell[c], t.bin_slot[t.channel_bin[c]]
+    q0, slot0 = ints[t.channel_cell + c], ints[t.bin_slot + ints[t.channel_bin + c]]
     cell, other = w[CELL], w[OTHER]
-    for q in range(q0, t.channel_cell[c + 1]):
+    for q in range(q0, ints[t.channel_cell + c + 1]):
         b, f = base[q - q0], factor[q - q0]
         for i in range(STRIP):
             cell[i] = 0.0
-        for r in range(t.cell_row[q], t.cell_row[q + 1]):
-            v, out = weight[t.row_slot[r] - slot0], row_weight[r, s0 : s0 + STRIP]
+        for r in range(ints[t.cell_row + q], ints[t.cell_row + q + 1]):
+            v, out = weight[ints[t.row_slot + r] - slot0], row_weight[r, s0 : s0 + STRIP]
             shape_row = shapes[r, s0 : s0 + STRIP]
-            if t.row_factor_start[r] == t.row_factor_start[r + 1]:
+            if ints[t.row_factor_start + r] == ints[t.row_factor_start + r + 1]:
                 for i in range(STRIP):
                     out[i] = v[i] * f[i]
                 for i in range(STRIP):
                     cell[i] += v[i] * shape_row[i]
                 continue
-            for j in range(t.row_factor_start[r], t.row_factor_start[r + 1]):
+            for j in range(ints[t.row_factor_start + r], ints[t.row_factor_start + r + 1]):
                 # Without its own parameter: no division, so parameters may be 0.
-                row_product(t, z, s0, r, j, other)
-                target = gradient[t.row_factor_z[j], s0 : s0 + STRIP]
+                row_product(t, ints, floats, z, s0, r, j, other)
+                target = gradient[ints[t.row_factor_z + j], s0 : s0 + STRIP]
                 for i in range(STRIP):
                     target[i] += v[i] * f[i] * shape_row[i] * other[i]
-            row_product(t, z, s0, r, -1, other)
+            row_product(t, ints, floats, z, s0, r, -1, other)
             for i in range(STRIP):
                 other[i] *= v[i]
             for i in range(STRIP):
                 out[i] = other[i] * f[i]
             for i in range(STRIP):
                 cell[i] += other[i] * shape_row[i]
-        for j in range(t.cell_factor[q], t.cell_factor[q + 1]):
+        for j in range(ints[t.cell_factor + q], ints[t.cell_factor + q + 1]):
             for i in range(STRIP):
                 other[i] = cell[i] * b[i]
-            for k in range(t.cell_factor[q], t.cell_factor[q + 1]):
+            for k in range(ints[t.cell_factor + q], ints[t.cell_factor + q + 1]):
                 if k != j:
-                    multiply(other, z[t.factor_z[k], s0 : s0 + STRIP])
-            target = gradient[t.factor_z[j], s0 : s0 + STRIP]
+                    multiply(other, z[ints[t.factor_z + k], s0 : s0 + STRIP])
+            target = gradient[ints[t.factor_z + j], s0 : s0 + STRIP]
             for i in range(STRIP):
                 target[i] += other[i]
         multiply(cell, f)
-        for e in range(t.cell_entry[q], t.cell_entry[q + 1]):
-            target, slope = gradient[t.entry_z[e], s0 : s0 + STRIP], log_slope[e - t.cell_entry[q0]]
+        for e in range(ints[t.cell_entry + q], ints[t.cell_entry + q + 1]):
+            target, slope = gradient[ints[t.entry_z + e], s0 : s0 + STRIP], log_slope[e - ints[t.cell_entry + q0]]
             for i in range(STRIP):
                 target[i] += cell[i] * slope[i]
 
 
 @kernel
 def likelihood(
-    t: KernelTensors, z: Array, shapes: Array, data: Array, aux: Array, width: int, profile: bool, gammas: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, data: Array, aux: Array, width: int, profile: bool, gammas: Array,
     nll: Array, gradient: Array, row_weight: Array, rates: Array,
 ) -> None:
     """Epilog of the template matmul: the NLL of every column and all of its gradient but the histosys part.
@@ -406,15 +402,15 @@ def likelihood(
             out = gradient[p, s0 : s0 + STRIP]
             for i in range(STRIP):
                 out[i] = 0.0
-        for c in range(len(t.channel_cell) - 1):
-            channel_slots(t, z, shapes, c, s0, log_slope, base, factor, slots, w)
-            slot0 = t.bin_slot[t.channel_bin[c]]
-            for b in range(t.channel_bin[c], t.channel_bin[c + 1]):
+        for c in range(t.n_channels):
+            channel_slots(t, ints, floats, z, shapes, c, s0, log_slope, base, factor, slots, w)
+            slot0 = ints[t.bin_slot + ints[t.channel_bin + c]]
+            for b in range(ints[t.channel_bin + c], ints[t.channel_bin + c + 1]):
                 bin_values(
-                    t, b, slot0, slots, weight, s0, n_used, profile, data, aux, gammas, rates, small, kind, w
+                    t, ints, floats, b, slot0, slots, weight, s0, n_used, profile, data, aux, gammas, rates, small, kind, w
                 )  # fmt: skip
-            pull_back_channel(t, z, shapes, c, s0, log_slope, base, factor, weight, row_weight, gradient, w)
-        constraint_terms(t, z, aux, s0, gradient, total)
+            pull_back_channel(t, ints, floats, z, shapes, c, s0, log_slope, base, factor, weight, row_weight, gradient, w)
+        constraint_terms(t, ints, floats, z, aux, s0, gradient, total)
         for i in range(STRIP):
             nll[s0 + i] = total[i]
 

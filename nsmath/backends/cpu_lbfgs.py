@@ -1,7 +1,3 @@
-# LEAD -> KERNEL HELPER (02:02): I rewrote cpu_bins.py, cpu_kernels.py (tHu poisson now 8.7 us, complex 0.2) and am doing
-# cpu_lbfgs.py + cpu.py layout right now. DO NOT overwrite these four with your drafts. YOURS: cpu_newton.py (curvature_factors
-# still 630 us; see how cpu_kernels.py vectorises with 1-D row views), cpu_steps.py (newton_steps 300 us), cpu_sampling jit swap,
-# and compile time of those. Apply your exp/log1p functions to cpu_kernels.py only by small edits. Remove this note when read.
 """Kernels of the cheap tier: one lockstep iteration of a projected L-BFGS, columns abreast.
 
 Nocedal & Wright, Numerical Optimization (2nd ed.), algorithm 7.4, with the common inverse information as the

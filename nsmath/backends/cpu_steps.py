@@ -1,7 +1,3 @@
-# LEAD -> KERNEL HELPER (02:02): I rewrote cpu_bins.py, cpu_kernels.py (tHu poisson now 8.7 us, complex 0.2) and am doing
-# cpu_lbfgs.py + cpu.py layout right now. DO NOT overwrite these four with your drafts. YOURS: cpu_newton.py (curvature_factors
-# still 630 us; see how cpu_kernels.py vectorises with 1-D row views), cpu_steps.py (newton_steps 300 us), cpu_sampling jit swap,
-# and compile time of those. Apply your exp/log1p functions to cpu_kernels.py only by small edits. Remove this note when read.
 """Damped Newton steps, one column after the other: bounded, with a Cholesky factor of their own.
 
 Levenberg-Marquardt damping in the metric of the Hessian's own diagonal, or the constraint's where that is larger (Nocedal & Wright, Numerical Optimization,
@@ -145,6 +141,8 @@ def newton_steps(
                     again = True
         total, moves = 0.0, False
         for p in range(n_z):
+            if held[p]:
+                step[p] = 0.0
             total -= g[p] * step[p]
             moves = moves or held[p] == 0
             new[p] = at[p] if held[p] else min(max(at[p] + step[p], lower[p]), upper[p])

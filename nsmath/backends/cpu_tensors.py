@@ -1,73 +1,144 @@
-"""The arrays of `ModelTensors` in the form that numba kernels take."""
+"""The arrays of `ModelTensors` as numba kernels take them: two flat tables, and where each array begins in them.
+
+A kernel that takes thirty arrays copies their thirty descriptors at every call and compiles for a minute. So all
+integer arrays lie one after the other in one table, all real ones in another: element i of ``cell_row`` is
+``ints[t.cell_row + i]``.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from nsmath._typing import Array, IntArray
-from nsmath.model.tensors import ModelTensors
+import numpy as np
 
+from nsmath._typing import AnyArray, Array, IntArray
+from nsmath.model.tensors import ModelTensors
 
 STRIP = 32
 """Columns that a kernel takes at a time; buffers are as wide as a multiple of it."""
 
 
-class KernelTensors(NamedTuple):
-    """Arrays that the kernels read; names as in `ModelTensors`, parameters numbered by Z."""
+class Offsets(NamedTuple):
+    """Where each array of `ModelTensors` begins, sizes, and the largest channel's sizes for scratch.
 
-    channel_bin: IntArray
-    channel_cell: IntArray
-    cell_row: IntArray
-    cell_entry: IntArray
-    cell_factor: IntArray
-    factor_z: IntArray
-    row_factor_start: IntArray
-    row_factor_z: IntArray
-    row_slot: IntArray
-    bin_slot: IntArray
-    slot_gamma: IntArray
-    histosys_z: IntArray
-    additive: Array
-    entry_z: IntArray
-    entry_poly: Array
-    entry_log: Array
-    threshold: float
-    z_normal: IntArray
-    z_normal_aux: IntArray
-    z_normal_sigma: Array
-    z_poisson: IntArray
-    z_poisson_aux: IntArray
-    z_poisson_tau: Array
-    gamma_is_poisson: IntArray
-    gamma_scale: Array
-    gamma_aux: IntArray
-    gamma_lower: Array
-    gamma_upper: Array
+    Matrices lie row by row: ``entry_poly`` six, ``entry_log`` two to an entry. For the Hessian: ``row_start`` and
+    ``row_h`` give the histosys of each row, ``row_s`` and ``row_a`` their template values; ``slot_k`` the J-row of a
+    profiled slot of its own, or -1 (the J-row of bin b is b).
+    """
+
+    channel_bin: int
+    channel_cell: int
+    cell_row: int
+    cell_entry: int
+    cell_factor: int
+    factor_z: int
+    row_factor_start: int
+    row_factor_z: int
+    row_slot: int
+    bin_slot: int
+    slot_gamma: int
+    histosys_z: int
+    entry_z: int
+    z_normal: int
+    z_normal_aux: int
+    z_poisson: int
+    z_poisson_aux: int
+    gamma_is_poisson: int
+    gamma_aux: int
+    row_start: int
+    row_h: int
+    slot_k: int
+    additive: int
+    entry_poly: int
+    entry_log: int
+    z_normal_sigma: int
+    z_poisson_tau: int
+    gamma_scale: int
+    gamma_lower: int
+    gamma_upper: int
+    row_s: int
+    row_a: int
+    n_channels: int
+    n_cells: int
+    n_rows: int
+    n_bins: int
+    n_slots: int
+    n_entries: int
+    n_gammas: int
+    n_histosys: int
+    n_z: int
+    n_z_normal: int
+    n_z_poisson: int
+    n_k: int
     max_cells: int
     max_entries: int
-    max_rows: int
     max_slots: int
+    threshold: float
 
 
-def kernel_tensors(tensors: ModelTensors) -> KernelTensors:
-    """Return the kernels' view of ``tensors``, with the largest channel's sizes for their scratch."""
+@dataclass(frozen=True, slots=True)
+class KernelTables:
+    """What kernels read of a model: offsets, the table of integers, the table of reals."""
+
+    offsets: Offsets
+    ints: IntArray
+    floats: Array
+
+
+def _own_j_rows(tensors: ModelTensors) -> tuple[IntArray, int]:
+    """Return the J-row of each profiled slot that shares its bin, else -1, and the number of J-rows."""
     t = tensors
-    cells = t.channel_cell
+    slot_k = np.full(t.n_slots, -1, dtype=np.int64)
+    k = t.n_bins
+    for first, last in zip(t.bin_slot[:-1], t.bin_slot[1:], strict=True):
+        # Bins with a single slot need one J-row only.
+        for slot in range(first, last) if last - first > 1 else ():
+            if t.slot_gamma[slot] >= 0:
+                slot_k[slot] = k
+                k += 1
+    return slot_k, k
+
+
+def kernel_tables(tensors: ModelTensors) -> KernelTables:
+    """Return the kernels' view of ``tensors``."""
+    t = tensors
+    half, curved = t.template[:, : t.n_histosys], t.template[:, t.n_histosys :]
+    rows, columns = np.nonzero((half != 0.0) | (curved != 0.0))
+    slot_k, n_k = _own_j_rows(t)
     gammas = t.gamma_parameter
-    by_channel = {
-        "max_cells": cells,
-        "max_entries": t.cell_entry[cells],
-        "max_rows": t.cell_row[cells],
-        "max_slots": t.bin_slot[t.channel_bin],
+    extra: dict[str, AnyArray] = {
+        "row_start": np.searchsorted(rows, np.arange(t.n_rows + 1)).astype(np.int64),
+        "row_h": columns.astype(np.int64),
+        "slot_k": slot_k,
+        "z_normal_sigma": t.aux_scale[t.z_normal_aux],
+        "z_poisson_tau": t.aux_scale[t.z_poisson_aux],
+        "gamma_lower": t.lower[gammas],
+        "gamma_upper": t.upper[gammas],
+        "row_s": half[rows, columns],
+        "row_a": curved[rows, columns],
     }
-    sizes = {name: max(int((start[1:] - start[:-1]).max(initial=0)), 1) for name, start in by_channel.items()}
-    shared = {name: getattr(t, name) for name in KernelTensors._fields if hasattr(t, name)}
-    return KernelTensors(
-        **shared,
-        threshold=float(t.multiplicative_threshold[0]),
-        z_normal_sigma=t.aux_scale[t.z_normal_aux],
-        z_poisson_tau=t.aux_scale[t.z_poisson_aux],
-        gamma_lower=t.lower[gammas],
-        gamma_upper=t.upper[gammas],
-        **sizes,
-    )
+    sizes: dict[str, float] = {
+        "n_channels": len(t.channel_cell) - 1, "n_cells": t.n_cells, "n_rows": t.n_rows, "n_bins": t.n_bins,
+        "n_slots": t.n_slots, "n_entries": len(t.entry_z), "n_gammas": t.n_gammas, "n_histosys": t.n_histosys,
+        "n_z": t.n_minimised, "n_z_normal": len(t.z_normal), "n_z_poisson": len(t.z_poisson), "n_k": n_k,
+        "max_cells": _largest(t.channel_cell), "max_entries": _largest(t.cell_entry[t.channel_cell]),
+        "max_slots": _largest(t.bin_slot[t.channel_bin]), "threshold": float(t.multiplicative_threshold[0]),
+    }  # fmt: skip
+    tables: dict[str, list[AnyArray]] = {"i": [], "f": []}
+    for name in Offsets._fields:
+        if name in sizes:
+            continue
+        array = extra[name] if name in extra else getattr(t, name)
+        table = tables[array.dtype.kind]
+        sizes[name] = sum(part.size for part in table)
+        table.append(array.ravel())
+    # One element more: a kernel may look at the place where an empty array would begin.
+    ints = np.concatenate([*tables["i"], np.zeros(1, dtype=np.int64)])
+    floats = np.concatenate([*tables["f"], np.zeros(1)])
+    return KernelTables(Offsets(**sizes), ints, floats)  # type: ignore[arg-type]
+
+
+def _largest(start: IntArray) -> int:
+    """Return the largest step of an offset array, at least 1."""
+    return max(int((start[1:] - start[:-1]).max(initial=0)), 1)

@@ -65,7 +65,7 @@ def inlined(function: Function) -> Function:
 
     A kernel's tables are one tuple of some thirty arrays; a real call would copy all of their descriptors.
     """
-    return _compiled(function, forceinline=True, fastmath={"contract"})
+    return _compiled(function, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"contract"})
 
 
 def exact_kernel(function: Function) -> Function:
@@ -75,4 +75,4 @@ def exact_kernel(function: Function) -> Function:
 
 def exact_inlined(function: Function) -> Function:
     """Compile like `inlined`, but without contraction."""
-    return _compiled(function, forceinline=True)
+    return _compiled(function, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +26,7 @@ EXIT_NOT_CONVERGED = 1
 @click.option("--n-correlations", type=click.IntRange(min=0), default=10, help="Largest correlations to list.")
 def fit_command(**options: Any) -> int:
     """Fit the observed data: best fit, uncertainties and correlations from the exact Hessian, NLL, status."""
-    checked_output(options["output"])
+    checked_output(options["output"], options["input_"])
     fixed = parse_fixed(options["fixed"])
     model = chosen_model(options)
     for name in fixed:
@@ -70,14 +71,15 @@ def print_table(model: Model, result: FitResult, output: str | None, n_correlati
         notes = [
             note
             for note, holds in (
-                ("POI", parameter.name == result.poi), ("fixed", fixed), ("at a bound", parameter.name in result.at_bound)
+                ("POI", parameter.name == result.poi), ("fixed", fixed),
+                ("at a bound", parameter.name in result.at_bound),
             )
             if holds
         ]  # fmt: skip
         pull = ""
         if parameter.constraint == "normal" and not fixed:
             pull = f"{(value - parameter.auxdata) / parameter.scale:+.2f}"
-        shown = "" if fixed or not error == error else f"{error:.4g}"
+        shown = "" if fixed or math.isnan(error) else f"{error:.4g}"
         table.add_row(parameter.name, f"{value:.5g}", shown, pull, ", ".join(notes))
     out.print(table)
     for size, first, second in largest_correlations(result, n_correlations):

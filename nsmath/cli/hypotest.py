@@ -12,6 +12,10 @@ from nsmath.cli.output import checked_output, console, progress, with_error, wri
 if TYPE_CHECKING:
     from nsmath.infer.hypotest import ToyTestResult
 
+EXIT_UNTRUSTED = 1
+MAX_FAILED_SHARE = 0.01
+"""Share of an ensemble's toys that may fail; a result with more is written, and the command ends with code 1."""
+
 
 @click.command("hypotest-toys")
 @model_options
@@ -35,7 +39,7 @@ def hypotest_toys_command(**options: Any) -> int:
 
     Fits the observed data, throws toys at the conditional fits with the POI at 0 and at --mu, and fits every one.
     """
-    checked_output(options["output"])
+    checked_output(options["output"], options["input_"])
     model = chosen_model(options)
     # The cheap checks come before kernels are compiled and plans tuned.
     from nsmath.infer.hypotest import checked_options, hypotest_toys
@@ -50,6 +54,20 @@ def hypotest_toys_command(**options: Any) -> int:
     write_json(result.to_dict(), options["output"])
     if not options["quiet"]:
         print_summary(result, options["output"])
+    return exit_code(result)
+
+
+def exit_code(result: ToyTestResult) -> int:
+    """Return 0, or 1 where too many toys failed for the numbers to be trusted; then says so on stderr."""
+    for name, ensemble in result.ensembles.items():
+        n_failed = int(ensemble.failed.sum())
+        if n_failed > MAX_FAILED_SHARE * result.n_toys[name]:
+            click.echo(
+                f"error: {n_failed} of {result.n_toys[name]} toys of ensemble {name} failed, more than "
+                f"{MAX_FAILED_SHARE:.0%}: do not trust CLs beyond the range that cls_bracket gives.",
+                err=True,
+            )
+            return EXIT_UNTRUSTED
     return 0
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsmath.errors import NsmathError, OptionError
-from nsmath.paths import cache_folder
 
 if TYPE_CHECKING:
     from nsmath.model.model import Model
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "data" / "example.json"
 EXAMPLE_WORD = "example"
+STDIN = "-"
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,7 +26,7 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option(
             "--input", "-i", "input_", required=True, metavar="FILE",
-            help=f"pyhf JSON workspace; the word '{EXAMPLE_WORD}' takes the one that nsmath ships.",
+            help=f"pyhf JSON workspace, '-' for stdin; the word '{EXAMPLE_WORD}' takes the one that nsmath ships.",
         ),
         click.option("--measurement", metavar="NAME", help="Measurement; the first one if not given."),
         click.option("--poi", metavar="NAME", help="Parameter of interest, instead of the measurement's."),
@@ -75,8 +75,12 @@ def chosen_model(options: dict[str, Any]) -> Model:
     from nsmath.spec.workspace import Workspace
 
     path = EXAMPLE if options["input_"] == EXAMPLE_WORD else Path(options["input_"])
+    patches = list(options["patches"])
     try:
-        workspace = Workspace.from_file(path, patches=list(options["patches"]))
+        if options["input_"] == STDIN:
+            workspace = Workspace.from_json(sys.stdin.buffer.read(), patches=patches)
+        else:
+            workspace = Workspace.from_file(path, patches=patches)
         interp = chosen_interpolation(options["interp_defaults"], options["interp"])
         model = Model.from_workspace(
             workspace, measurement=options["measurement"], poi=options["poi"], interp=interp
@@ -101,8 +105,8 @@ def chosen_plan(model: Model, options: dict[str, Any]) -> Plan:
 
 def announce_compilation() -> None:
     """Say on stderr that kernels are compiled now, if this machine has none for these sources."""
-    # Before numba is imported: the message should come first, the second or two of import after it.
-    kernels = cache_folder() / "kernels"
-    if not kernels.is_dir() or not any(kernels.iterdir()):
+    from nsmath.backends.jit import kernel_cache_folder
+
+    # The folder is that of exactly these sources and versions: after an upgrade kernels are compiled again.
+    if not any(kernel_cache_folder().rglob("*.nbi")):
         click.echo("compiling kernels for this machine, once: about 20 s ...", err=True)
-        sys.stderr.flush()

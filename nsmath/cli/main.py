@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -46,7 +47,10 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="nsmath")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", help="What is logged to stderr.")
+@click.option(
+    "--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), default="warning",
+    help="What is logged to stderr.",
+)  # fmt: skip
 def cli(log_level: str) -> None:
     """Fits of HistFactory models (pyhf workspaces) and toy-based CLs, tens of thousands of fits at a time.
 
@@ -75,6 +79,10 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         click.echo("interrupted: nothing was written.", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone (`| head`); without this Python would complain again when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,50 +19,107 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT = "-"
+LINE = 160
+"""Columns that an object of the JSON output may take before it is nested."""
 
 
-def checked_output(output: str | None) -> None:
-    """Refuse an output that cannot be written, before any work is done for it.
+def checked_output(output: str | None, source: str | None = None) -> None:
+    """Refuse an output that cannot be written, before any work is done for it; ``source`` is what is read.
 
     Raises
     ------
     OptionError
-        The folder does not exist or is not writable, or the path is a folder.
+        The folder does not exist or takes no files, the path is a folder, or it is the input itself.
     """
     if output is None or output == STDOUT:
         return
     path = Path(output)
-    folder = path.parent
-    if not folder.is_dir():
-        raise OptionError(f"--output {output}: the folder {folder} does not exist. Make it first.")
     if path.is_dir():
         raise OptionError(f"--output {output} is a folder; expected a file.")
-    writable = os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK)
-    if not writable:
+    if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
+        raise OptionError(f"--output {output} is the input itself, which would be lost. Name another file.")
+    if path.exists() and not os.access(path, os.W_OK):
         raise OptionError(f"--output {output} cannot be written: permission denied.")
+    if path.exists() and not path.is_file():
+        return
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise OptionError(f"--output {output}: the folder {folder} does not exist. Make it first.")
+    try:
+        # Permissions do not tell everything (read-only and special file systems); a nameless file does.
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OptionError(f"--output {output}: no file can be made in {folder}: {error.strerror}.") from error
 
 
 def write_json(result: dict[str, Any], output: str | None) -> None:
     """Write a result as JSON to a file, whole or not at all, or to stdout for ``-``; nothing for None."""
-    if output is None:
-        return
-    text = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    if output is not None:
+        write_text(json_text(finite(result)) + "\n", output)
+
+
+def write_text(text: str, output: str) -> None:
+    """Write a file whole or not at all, or to stdout for ``-``.
+
+    Raises
+    ------
+    OptionError
+        It cannot be written; nothing is left behind.
+    """
     if output == STDOUT:
         sys.stdout.write(text)
+        sys.stdout.flush()
         return
-    path = Path(output)
-    if path.exists() and not path.is_file():
-        # A device such as /dev/null cannot be replaced, only written to.
-        path.write_text(text, encoding="utf-8")
-        return
+    path = Path(output).resolve()
+    try:
+        if path.exists() and not path.is_file():
+            # A device such as /dev/null cannot be replaced, only written to.
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(path, text)
+    except OSError as error:
+        raise OptionError(f"--output {output} could not be written: {error.strerror}.") from error
+
+
+def _replace(path: Path, text: str) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}", suffix=".tmp")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+        # Temporary files are private; a result has the permissions of the file it replaces, or of a new one.
+        if path.exists():
+            shutil.copymode(path, temporary)
+        else:
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException:
         Path(temporary).unlink(missing_ok=True)
-        raise OptionError(f"--output {output} could not be written: {error.strerror}.") from error
+        raise
+
+
+def finite(value: Any) -> Any:
+    """Return ``value`` with None for every number that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_text(value: Any, indent: int = 0) -> str:
+    """Return JSON for people too: lists of numbers and small objects on one line, everything else nested."""
+    items = list(value.values()) if isinstance(value, dict) else value
+    nested = isinstance(value, (dict, list)) and any(isinstance(item, (dict, list)) for item in items)
+    flat = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    if not nested and (indent + len(flat) <= LINE or not isinstance(value, dict)):
+        return flat
+    pad = " " * (indent + 2)
+    if isinstance(value, dict):
+        rows = [f"{pad}{json.dumps(k, ensure_ascii=False)}: {json_text(v, indent + 2)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(rows) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(pad + json_text(item, indent + 2) for item in value) + "\n" + " " * indent + "]"
 
 
 def console(output: str | None) -> Console:

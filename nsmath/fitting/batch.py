@@ -9,12 +9,16 @@ import numpy as np
 
 from nsmath._typing import Array, BoolArray
 from nsmath.fitting.information import full_theta, inverse_information
-from nsmath.fitting.minimiser import Columns, Problem, Tolerances, minimise
+from nsmath.fitting.minimiser import Columns, FitStatus, Problem, Tolerances, minimise
 from nsmath.model.model import Model
 from nsmath.plan.plan import Worker
 
 PILOT = 32
 """Columns of the pilot that decides when the cheap tier hands over."""
+N_OTHER_STARTS = 4
+"""Further starts of a fit to observed data that was not easy."""
+OTHER_START_SIGMAS = 0.5
+"""How far they lie from the nominal point, in auxiliary sigmas."""
 TYPICAL_NEWTON = 6.0
 """Robust iterations of a column, where the pilot had none."""
 
@@ -100,19 +104,44 @@ def fit_columns(worker: Worker, setting: Setup, data: Array, aux: Array, first_s
     return Columns.joined(parts)
 
 
+def best_fit(
+    worker: Worker, model: Model, start: Array, fixed: BoolArray, data: Array, aux: Array, tolerances: Tolerances
+) -> Columns:
+    """Return the best fit to one set of data, a single column: ``data`` (B,), ``aux`` (A,) from ``start`` (Z,).
+
+    A likelihood that needs the robust tier may have more than one minimum, so then other starts are tried too (the
+    nominal point and points around it, the same ones every time) and the lowest minimum wins.
+    """
+    t = model.tensors
+    setting = setup(worker, model, start, fixed, data, aux, tolerances=tolerances)
+    first = fit_columns(worker, setting, data[:, None], aux[:, None])
+    if not first.is_robust[0]:
+        return first
+    nominal = np.where(fixed, start, t.init[t.parameter])
+    spread = np.zeros(len(start))
+    spread[t.z_normal] = OTHER_START_SIGMAS * t.aux_scale[t.z_normal_aux]
+    around = np.random.default_rng(0).normal(size=(len(start), N_OTHER_STARTS - 1)) * spread[:, None]
+    around[fixed] = 0.0
+    starts = np.column_stack([nominal, nominal[:, None] + around])
+    bounds = (t.lower[t.parameter][:, None], t.upper[t.parameter][:, None])
+    robust = replace(setting, tolerances=replace(tolerances, cheap=0))
+    columns = np.ones(N_OTHER_STARTS)
+    others = fit_columns(
+        worker, robust, np.outer(data, columns), np.outer(aux, columns), np.clip(starts, *bounds)
+    )  # fmt: skip
+    everyone = Columns.joined([first, others])
+    nll = np.where(everyone.status == FitStatus.CONVERGED, everyone.nll, np.inf)
+    return everyone.column(int(np.argmin(nll)))
+
+
 def theta_of(model: Model, columns: Columns) -> Array:
     """Return all parameters of the columns, (N, P)."""
     return np.ascontiguousarray(full_theta(model.tensors, columns.z, columns.gammas).T)
 
 
-def start_and_fixed(model: Model, fixed: dict[int, float]) -> tuple[Array, BoolArray]:
-    """Return start (Z,) and mask (Z,) for ``fixed`` parameters (position among P -> value)."""
+def nominal_start(model: Model) -> tuple[Array, BoolArray]:
+    """Return the minimised parameters' start values (Z,) and which of them are fixed (Z,)."""
     t = model.tensors
-    start = t.init[t.parameter].copy()
-    mask = t.is_fixed[t.parameter].astype(bool)
-    for parameter, value in fixed.items():
-        z = z_index(model, parameter)
-        start[z], mask[z] = value, True
-    return start, mask
+    return t.init[t.parameter].copy(), t.is_fixed[t.parameter].astype(bool)
 
 

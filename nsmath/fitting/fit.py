@@ -11,14 +11,17 @@ import numpy as np
 
 from nsmath._typing import Array
 from nsmath.errors import FitError, ModelError
-from nsmath.fitting.batch import fit_columns, setup, start_and_fixed, theta_of
-from nsmath.fitting.minimiser import FitStatus
+from nsmath.fitting.batch import best_fit, nominal_start, theta_of
+from nsmath.fitting.minimiser import FitStatus, Tolerances
 from nsmath.model.hessian import full_hessian
 from nsmath.model.likelihood import nll_constant
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
 
 logger = logging.getLogger("nsmath.fitting")
+
+FIT_TOLERANCES = Tolerances(decrement=1e-13, scaled=1e-5)
+"""A single fit is quoted by its parameters, whose error goes with the root of the decrement: 5e-7 of sigma here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +160,8 @@ def fit(
     if plan.model.digest != model.digest:
         raise ModelError("the plan was made for another model; make one with Plan(model).")
     main, aux = checked_data(model, data, auxdata)
-    start, mask = start_and_fixed(model, {})
-    worker = plan.worker
-    setting = setup(worker, model, start, mask, main, aux)
-    columns = fit_columns(worker, setting, main[:, None], aux[:, None])
+    start, mask = nominal_start(model)
+    columns = best_fit(plan.worker, model, start, mask, main, aux, FIT_TOLERANCES)
     theta = theta_of(model, columns)[0]
     status = FitStatus(int(columns.status[0]))
     if status == FitStatus.OUT_OF_DOMAIN:

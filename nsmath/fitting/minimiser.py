@@ -108,6 +108,15 @@ class Columns:
         )  # fmt: skip
 
 
+    def column(self, i: int) -> Columns:
+        """Return column ``i`` alone; the counts of work stay those of all."""
+        one = slice(i, i + 1)
+        return Columns(
+            self.z[:, one], self.nll[one], self.status[one], self.n_iterations[one], self.gammas[:, one],
+            self.is_robust[one], self.n_retried, self.n_evaluations,
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What a batch of fits shares and what each brings.

@@ -8,9 +8,9 @@ import numpy as np
 
 from nsmath._typing import Array, BoolArray
 from nsmath.errors import FitError, OptionError
-from nsmath.fitting.batch import fit_columns, setup, z_index
+from nsmath.fitting.batch import best_fit, nominal_start, z_index
 from nsmath.fitting.information import evaluated_point, full_theta
-from nsmath.fitting.minimiser import FitStatus
+from nsmath.fitting.minimiser import FitStatus, Tolerances
 from nsmath.infer.sampling import HYPOTHESES, ToySampler
 from nsmath.infer.teststats import TestStatistic
 from nsmath.infer.toys import ToyStudy, toy_study
@@ -61,11 +61,8 @@ def checked_mu(model: Model, mu: float) -> None:
 
 
 def _fitted(plan: Plan, start: Array, mask: BoolArray, data: Array, aux: Array, what: str) -> Fitted:
-    model, worker = plan.model, plan.worker
-    nominal = model.tensors.init[model.tensors.parameter].copy()
-    nominal[mask] = start[mask]
-    setting = setup(worker, model, start, mask, data, aux, other_starts=(nominal,))
-    columns = fit_columns(worker, setting, data[:, None], aux[:, None])
+    model = plan.model
+    columns = best_fit(plan.worker, model, start, mask, data, aux, Tolerances())
     status = FitStatus(int(columns.status[0]))
     if status != FitStatus.CONVERGED:
         raise FitError(f"{what} failed: {status.message}. `nsmath fit` shows more; look at the templates and bounds.")
@@ -84,8 +81,7 @@ def observed_fits(plan: Plan, statistic: TestStatistic, mu: float) -> Observed:
     model = plan.model
     t = model.tensors
     poi = z_index(model, model.require_poi())
-    start = t.init[t.parameter].copy()
-    mask = t.is_fixed[t.parameter].astype(bool)
+    start, mask = nominal_start(model)
     free = _fitted(plan, start, mask, t.observed, t.aux_observed, "the free fit to the observed data")
     held = mask.copy()
     held[poi] = True
@@ -113,7 +109,7 @@ def studies(
     model = plan.model
     t = model.tensors
     poi = z_index(model, model.require_poi())
-    held = t.is_fixed[t.parameter].astype(bool)
+    _, held = nominal_start(model)
     held[poi] = True
     tested = statistic.tested_mu(mu)
     result = {}
@@ -129,6 +125,5 @@ def studies(
             aux = sampler.aux if fluctuates else t.aux_observed
             what = f"the fit to the Asimov data of {model.poi} = {value:g} with {model.poi} = {tested:g}"
             start = _fitted(plan, at, held, sampler.rates, aux, what).z
-        nominal = t.init[t.parameter].copy()
-        result[name] = toy_study(plan, sampler, statistic, mu, seed, truth.z, start, nominal)
+        result[name] = toy_study(plan, sampler, statistic, mu, seed, truth.z, start)
     return result

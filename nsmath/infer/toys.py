@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nsmath._typing import Array, BoolArray, IntArray
-from nsmath.fitting.batch import PILOT, Setup, fit_columns, setup, with_pilot, z_index
+from nsmath.fitting.batch import PILOT, Setup, fit_columns, nominal_start, setup, with_pilot, z_index
 from nsmath.fitting.minimiser import Columns, FitStatus, minimise
 from nsmath.infer.sampling import ToySampler
 from nsmath.infer.teststats import TestStatistic
@@ -89,26 +89,25 @@ class Ensemble:
 
 def toy_study(
     plan: Plan, sampler: ToySampler, statistic: TestStatistic, mu: float, seed: int, start: Array,
-    conditional_start: Array, nominal_start: Array,
+    conditional_start: Array,
 ) -> ToyStudy:  # fmt: skip
     """Return the study of one ensemble, hand-overs decided by a pilot of its first toys.
 
     Parameters
     ----------
-    start : (Z,) the truth; conditional_start : (Z,) the conditional fit to its Asimov data;
-        nominal_start : (Z,) another start for stubborn columns.
+    start : (Z,) the truth; conditional_start : (Z,) the conditional fit to its Asimov data.
     """
     model, worker = plan.model, plan.worker
     poi = z_index(model, model.require_poi())
-    fixed = model.tensors.is_fixed[model.tensors.parameter].astype(bool)
+    nominal, fixed = nominal_start(model)
     held = fixed.copy()
     held[poi] = True
-    nominal_held = nominal_start.copy()
+    nominal_held = nominal.copy()
     nominal_held[poi] = statistic.tested_mu(mu)
     rates, aux = sampler.rates, sampler.aux
     data, aux_toys = sampler.draw(plan.backend_model, np.arange(PILOT), seed)
     settings = []
-    for at, mask, other in ((start, fixed, nominal_start), (conditional_start, held, nominal_held)):
+    for at, mask, other in ((start, fixed, nominal), (conditional_start, held, nominal_held)):
         setting = setup(worker, model, at, mask, rates, aux, other_starts=(other,))
         settings.append(with_pilot(worker, setting, data, aux_toys, plan.tuned.newton_cost))
     logger.info(

@@ -66,17 +66,18 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_hypotest_writes_the_promised_fields(simple: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out.json"
-    code, out, err = run(
+    code, out, _ = run(
         ["hypotest-toys", "-i", str(simple), "--mu", "1", *TOYS, "--expected-set", "-o", str(output)], capsys
     )
     assert code == 0
     assert "CLs" in out
     assert "code4p" in out
     result = json.loads(output.read_text())
-    promised = (
-        "mu_test mu_hat q_obs clsb clb cls clsb_error clb_error cls_error expected_set n_toys n_nonconverged n_error seed "
-        "test_stat interpolation model_digest versions backend timing poi measurement cls_bracket"
-    ).split()
+    promised = [
+        "mu_test", "mu_hat", "q_obs", "clsb", "clb", "cls", "clsb_error", "clb_error", "cls_error", "expected_set",
+        "n_toys", "n_nonconverged", "n_error", "seed", "test_stat", "interpolation", "model_digest", "versions",
+        "backend", "timing", "poi", "measurement", "cls_bracket",
+    ]  # fmt: skip
     assert set(promised) <= set(result)
     assert result["expected_set"]["nsigma_order"] == [2, 1, 0, -1, -2]
     assert len(result["expected_set"]["cls"]) == 5
@@ -87,8 +88,8 @@ def test_hypotest_writes_the_promised_fields(simple: Path, tmp_path: Path, capsy
 def test_output_dash_is_json_alone_and_a_seed_repeats_itself(simple: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = []
     for threads in ("1", "2"):
-        arguments = ["hypotest-toys", "-i", str(simple), "--mu", "1", "--n-toys", "200", "--threads", threads, "-o", "-"]
-        code, out, err = run(arguments, capsys)
+        arguments = ["hypotest-toys", "-i", str(simple), "--mu", "1", "--n-toys", "200", "--threads", threads]
+        code, out, err = run([*arguments, "-o", "-"], capsys)
         assert code == 0
         assert "CLs" in err
         result = json.loads(out)
@@ -112,7 +113,8 @@ def test_fit_writes_values_uncertainties_and_correlations(tmp_path: Path, capsys
 
 def test_a_fixed_parameter_stays_and_has_no_uncertainty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "fit.json"
-    code, _, _ = run(["fit", "-i", "example", "--fix", "mu_sig=1", "--fix", "stat_SR_low[0]=1.01", "-o", str(output)], capsys)
+    held = ["--fix", "mu_sig=1", "--fix", "stat_SR_low[0]=1.01"]
+    code, _, _ = run(["fit", "-i", "example", *held, "-o", str(output)], capsys)
     assert code == 0
     found = {p["name"]: p for p in json.loads(output.read_text())["parameters"]}
     assert (found["mu_sig"]["value"], found["mu_sig"]["uncertainty"], found["mu_sig"]["fixed"]) == (1.0, 0.0, True)
