@@ -171,7 +171,9 @@ def bench_process(options: argparse.Namespace) -> None:
     subprocess.run(command, capture_output=True, check=True)
     seconds = median_time(lambda: subprocess.run(command, capture_output=True, check=True), 3 * options.repeat)
     peer, note = peer_toys_time(options.nextstat, path, 1000, options.threads, options.limit)
-    print(f"whole process, complex.json, 1000 toys: nsmath {seconds:.2f} s, peer {peer if peer is None else round(peer, 2)} {note}")
+    print(
+        f"whole process, complex.json, 1000 toys: nsmath {seconds:.2f} s, peer {peer if peer is None else round(peer, 2)} {note}"
+    )
 
 
 def bench_help(options: argparse.Namespace) -> None:
@@ -189,8 +191,13 @@ def bench_memory(options: argparse.Namespace) -> None:
         for n in (10_000, 100_000, options.toys):
             start = time.perf_counter()
             hypotest_toys(model, 1.0, n_toys=n, plan=plan, expected_set=True)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if platform.system() == "Linux" else 1024**2)
-            print(f"complex.json, {n} + {n} toys: {time.perf_counter() - start:.2f} s, peak memory {peak:.0f} MiB", flush=True)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+                1024 if platform.system() == "Linux" else 1024**2
+            )
+            print(
+                f"complex.json, {n} + {n} toys: {time.perf_counter() - start:.2f} s, peak memory {peak:.0f} MiB",
+                flush=True,
+            )
 
 
 def bench_plans(options: argparse.Namespace) -> None:
@@ -207,7 +214,9 @@ def bench_plans(options: argparse.Namespace) -> None:
                 for call in ("first", "second"):
                     start = time.perf_counter()
                     hypotest_toys(model, 1.0, n_toys=200, plan=plan)
-                    print(f"plan {label}: made in {made:.3f} s; {call} 200 + 200 toys {time.perf_counter() - start:.3f} s")
+                    print(
+                        f"plan {label}: made in {made:.3f} s; {call} 200 + 200 toys {time.perf_counter() - start:.3f} s"
+                    )
 
 
 BENCHES = {"toys": bench_toys, "fit": bench_fit, "process": bench_process, "help": bench_help, "memory": bench_memory,
@@ -229,7 +238,9 @@ def main() -> None:
     options = parser.parse_args()
     import nsmath
 
-    print(f"nsmath {nsmath.__version__}, {platform.platform()}, python {platform.python_version()}, {time.strftime('%Y-%m-%d')}")
+    print(
+        f"nsmath {nsmath.__version__}, {platform.platform()}, python {platform.python_version()}, {time.strftime('%Y-%m-%d')}"
+    )
     for name in BENCHES if options.what == "all" else [options.what]:
         BENCHES[name](options)
 

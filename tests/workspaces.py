@@ -140,9 +140,7 @@ def _scaled(draw: Any, data: list[float], numbers: st.SearchStrategy[float]) -> 
 
 
 def _variation(draw: Any, name: str, data: list[float]) -> dict[str, Any]:
-    lo, hi = (
-        [d * x for d, x in zip(data, _list(draw, _RATIOS, len(data)), strict=True)] for _ in range(2)
-    )
+    lo, hi = ([d * x for d, x in zip(data, _list(draw, _RATIOS, len(data)), strict=True)] for _ in range(2))
     return modifier(name, "histosys", {"lo_data": lo, "hi_data": hi})
 
 

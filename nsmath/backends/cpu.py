@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsmath._typing import Array, BoolArray
+from nsmath._typing import AnyArray, Array, BoolArray
 from nsmath.backends import cpu_curvature, cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps
 from nsmath.backends.cpu_tensors import STRIP, KernelTables, kernel_tables
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
@@ -170,7 +170,7 @@ class CpuTile:
         n = len(columns)
         for array in (self.x, self.gradient, self.trial, self.data, self.aux, self.fixed, self.gammas):
             cpu_lbfgs.gather_columns(array, columns, n, array)
-        vectors = [self.nll, self.decrement, self.scaled]
+        vectors: list[AnyArray] = [self.nll, self.decrement, self.scaled]
         vectors += [self.step] if self.memory else [self.damping, self.predicted, self.todo]
         for vector in vectors:
             vector[:n] = vector[columns]

@@ -41,13 +41,14 @@ _CACHE = kernel_cache_folder()
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_CACHE)
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(_CACHE)
     try:
         compiled: Function = numba.njit(nogil=True, error_model="numpy", **options)(function)
     finally:
         # The user's own numba functions keep their cache where it was.
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
     return compiled
 
 

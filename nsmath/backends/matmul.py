@@ -18,7 +18,8 @@ from nsmath.errors import BackendError
 logger = logging.getLogger("nsmath.matmul")
 # nvmath logs every execution at INFO and times it, which costs more than a small product; ask for it by name.
 nvmath_logger = logging.getLogger("nsmath.nvmath")
-nvmath_logger.setLevel(logging.WARNING)
+if nvmath_logger.level == logging.NOTSET:
+    nvmath_logger.setLevel(logging.WARNING)
 
 
 class PlannedMatmul(Protocol):

@@ -143,5 +143,3 @@ def nominal_start(model: Model) -> tuple[Array, BoolArray]:
     """Return the minimised parameters' start values (Z,) and which of them are fixed (Z,)."""
     t = model.tensors
     return t.init[t.parameter].copy(), t.is_fixed[t.parameter].astype(bool)
-
-

@@ -107,7 +107,6 @@ class Columns:
             sum(part.n_retried for part in parts), sum(part.n_evaluations for part in parts),
         )  # fmt: skip
 
-
     def column(self, i: int) -> Columns:
         """Return column ``i`` alone; the counts of work stay those of all."""
         one = slice(i, i + 1)
@@ -241,9 +240,7 @@ def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray, x: Array
     return np.setdiff1d(failed, todo)
 
 
-def _newton(
-    tile: Tile, problem: Problem, out: Columns, left: IntArray, x: Array, pseudo_count: float
-) -> IntArray:
+def _newton(tile: Tile, problem: Problem, out: Columns, left: IntArray, x: Array, pseudo_count: float) -> IntArray:
     """Run damped Newton on the columns ``left`` from ``x`` (Z, n), a tile at a time; return those that failed."""
     failed = []
     for first in range(0, len(left), tile.width):

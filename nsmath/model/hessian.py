@@ -13,9 +13,7 @@ from nsmath.model.tensors import ModelTensors
 __all__ = ["full_hessian", "full_hessians", "nll_constant"]
 
 
-def full_hessians(
-    tensors: ModelTensors, theta: Array, data: Array, aux: Array, residual: Array | None = None
-) -> Array:
+def full_hessians(tensors: ModelTensors, theta: Array, data: Array, aux: Array, residual: Array | None = None) -> Array:
     """Return the Hessians of the NLL over all parameters, gammas included, shape (N, P, P).
 
     ``H = J' diag(n / lambda^2) J + sum_b r_b d2 lambda_b + constraints`` (docs/maths.md, section 6).
@@ -37,4 +35,5 @@ def full_hessians(
 
 def full_hessian(tensors: ModelTensors, theta: Array, data: Array, aux: Array) -> Array:
     """Return the Hessian of one fit, shape (P, P), from ``theta`` (P,), ``data`` (B,), ``aux`` (A,)."""
-    return full_hessians(tensors, theta[None], data[None], aux[None])[0]
+    hessian: Array = full_hessians(tensors, theta[None], data[None], aux[None])[0]
+    return hessian

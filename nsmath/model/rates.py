@@ -126,7 +126,7 @@ def row_rates(table: RateTable, theta: Array) -> Array:
 def sum_by(index: IntArray, size: int, values: Array) -> Array:
     """Return sums of ``values`` (N, R) over the rows of equal ``index`` (R,), shape (N, size)."""
     out = np.zeros((len(values), size))
-    np.add.at(out, (slice(None), index), values)
+    np.add.at(out, (slice(None), index), values)  # type: ignore[arg-type]  # numpy's stub knows no mixed index
     return out
 
 
@@ -143,9 +143,9 @@ def jacobian(table: RateTable, theta: Array) -> Array:
     others = product_of_others(factors.value)
     out = np.zeros((len(theta), t.n_bins, n_p + 1))
     # One place more than P: there goes what the constant factor would move.
-    np.add.at(out, (slice(None), table.row_bin[:, None], table.owner[table.factor]), factors.slope * others[:, :, 1:])
+    np.add.at(out, (slice(None), table.row_bin[:, None], table.owner[table.factor]), factors.slope * others[:, :, 1:])  # type: ignore[arg-type]  # numpy's stub knows no mixed index
     histosys = np.zeros((len(theta), t.n_bins, t.n_histosys))
-    np.add.at(histosys, (slice(None), table.row_bin), others[:, :, :1] * _shape_slope(t, factors))
+    np.add.at(histosys, (slice(None), table.row_bin), others[:, :, :1] * _shape_slope(t, factors))  # type: ignore[arg-type]  # numpy's stub knows no mixed index
     out[:, :, t.parameter[t.histosys_z]] += histosys
     return out[:, :, :n_p]
 
@@ -165,7 +165,7 @@ def curvature(table: RateTable, theta: Array, weight: Array) -> Array:
     others = product_of_others(factors.value) * w[:, :, None]
     shape_slope, curved = _shape_slope(t, factors), t.template[:, t.n_histosys :]
     out = np.zeros((n, t.n_parameters + 1, t.n_parameters + 1))
-    np.add.at(out, (slice(None), owner, owner), factors.bend * others[:, :, 1:])
+    np.add.at(out, (slice(None), owner, owner), factors.bend * others[:, :, 1:])  # type: ignore[arg-type]  # numpy's stub knows no mixed index
     out[:, histosys_p, histosys_p] += factors.feature_bend * (others[:, :, 0] @ curved)
     for k in range(table.factor.shape[1]):
         rest = factors.value.copy()
@@ -174,9 +174,9 @@ def curvature(table: RateTable, theta: Array, weight: Array) -> Array:
         mixed = product_of_others(rest) * w[:, :, None]
         pairs = factors.slope * mixed[:, :, 1:]
         pairs[:, :, k] = 0.0
-        np.add.at(out, (slice(None), owner, owner[:, k, None]), pairs)
+        np.add.at(out, (slice(None), owner, owner[:, k, None]), pairs)  # type: ignore[arg-type]  # numpy's stub knows no mixed index
         with_shape = np.zeros((n, t.n_parameters + 1, t.n_histosys))
-        np.add.at(with_shape, (slice(None), owner[:, k]), mixed[:, :, :1] * shape_slope)
+        np.add.at(with_shape, (slice(None), owner[:, k]), mixed[:, :, :1] * shape_slope)  # type: ignore[arg-type]  # numpy's stub knows no mixed index
         out[:, :, histosys_p] += with_shape
         out[:, histosys_p, :] += with_shape.transpose(0, 2, 1)
     return out[:, : t.n_parameters, : t.n_parameters]

@@ -173,9 +173,7 @@ class Plan:
             per_width[width] = self._evaluation_time(width)
         best = min(per_width.values())
         width = min(w for w, t in per_width.items() if t <= 1.03 * best)
-        robust_width, newton_time = min(
-            ((w, self._newton_time(w)) for w in ROBUST_WIDTHS), key=lambda item: item[1]
-        )
+        robust_width, newton_time = min(((w, self._newton_time(w)) for w in ROBUST_WIDTHS), key=lambda item: item[1])
         # A cheap iteration is an evaluation and the recursion, which is about half as much again.
         tuned = Tuned(width, robust_width, round(max(newton_time / (1.5 * per_width[width]), 0.1), 2))
         measured = {

@@ -17,9 +17,7 @@ from nsmath.plan.plan import Plan
 N_TOYS = 20_000
 
 F1 = one_channel(sample("s", [5.0], mu()), sample("b", [3.0]), observed=[4.0])
-F2 = one_channel(
-    sample("s", [5.0], mu()), sample("b", [10.0], modifier("u", "shapesys", [2.5])), observed=[9.0]
-)
+F2 = one_channel(sample("s", [5.0], mu()), sample("b", [10.0], modifier("u", "shapesys", [2.5])), observed=[9.0])
 F6 = document(
     {
         "SR": [sample("s", [5.0], mu()), sample("b", [10.0], modifier("nu", "normfactor"))],

@@ -118,7 +118,9 @@ def test_bad_options_are_named(mu_test: float, options: dict[str, Any], error: t
 
 
 def test_a_workspace_without_poi_is_refused_by_name() -> None:
-    spec = document({"SR": [sample("b", [50.0], modifier("n", "normsys", {"lo": 0.9, "hi": 1.1}))]}, {"SR": [65.0]}, poi="")
+    spec = document(
+        {"SR": [sample("b", [50.0], modifier("n", "normsys", {"lo": 0.9, "hi": 1.1}))]}, {"SR": [65.0]}, poi=""
+    )
     with pytest.raises(ModelError, match="no parameter of interest"):
         hypotest_toys(Model.from_workspace(spec), 1.0, n_toys=10)
 

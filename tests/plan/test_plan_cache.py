@@ -73,9 +73,12 @@ def test_a_corrupt_plan_is_skipped_with_one_line(
 
 
 @pytest.mark.parametrize(
-    "tuned", [{"width": 7}, {"width": 10**9}, {"robust_width": 0}, {"newton_cost": -1.0}, {"width": "128"}, {"extra": 1}]
+    "tuned",
+    [{"width": 7}, {"width": 10**9}, {"robust_width": 0}, {"newton_cost": -1.0}, {"width": "128"}, {"extra": 1}],
 )
-def test_values_out_of_range_are_skipped(key: PlanKey, tuned: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
+def test_values_out_of_range_are_skipped(
+    key: PlanKey, tuned: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
     path = plan_path(key)
     write_plan(path, key, TUNED, {})
     content = yaml.safe_load(path.read_text())
