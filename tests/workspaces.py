@@ -1,7 +1,7 @@
 """Workspaces, points and columns that the numerical tests share: random ones, and the fixtures of shared/cases.
 
-`workspaces` is a hypothesis strategy over all seven modifier types; `FIXTURES` holds small models whose fits are known in
-closed form; `reference_workspaces` reads the real ones of ``../shared`` where that folder exists.
+`workspaces` is a hypothesis strategy over all seven modifier types; `FIXTURES` holds small models, most of them with
+fits known in closed form; `reference` and `real_model` read the real ones of ``../shared`` where that folder exists.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ def fitted(
     model: Model, data: np.ndarray, aux: np.ndarray, *, poi: float | None = None, backend: str = "cpu",
     width: int | None = None, tolerances: Tolerances | None = None,
 ) -> Columns:  # fmt: skip
-    """Return the fits of the columns ``data`` (N, B), ``aux`` (N, A), in batches of ``width``; ``poi`` holds the POI."""
+    """Return the fits of ``data`` (N, B), ``aux`` (N, A), in batches of ``width`` columns; ``poi`` holds the POI."""
     if poi is not None:
         model = model.with_fixed({model.poi: poi})
     t = model.tensors

@@ -10,6 +10,8 @@ from nsmath.backends.cpu_tensors import STRIP, KernelTables, kernel_tables
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
 from nsmath.model.tensors import ModelTensors
 
+BATCH_STEP = 4
+"""Batched matmuls of Hessians are planned for multiples of this many columns."""
 LADDER_STEPS = 8
 """A tile's matmuls are planned for this many widths; finished columns shrink it to the next one that holds."""
 
@@ -84,9 +86,6 @@ class CpuTile:
             self.hessian, self.prior = np.zeros((width, n_z, n_z)), np.zeros((width, n_z))
             self.damping, self.predicted = np.zeros(width), np.zeros(width)
             self.todo = np.zeros(width, dtype=np.uint8)
-            self._curvature_matmul = model.library.planner(
-                self.left.transpose(0, 2, 1), self.right, self.hessian, accumulate=True
-            )
 
     def free(self) -> None:
         """Free the planned matmuls."""
@@ -222,10 +221,17 @@ class CpuTile:
         self.interpolate(self.x)
         self.shapes()
         cpu_newton.curvature_factors(
-            tables.offsets, tables.ints, tables.floats, self.model.curvature_tables, self.n, self.todo, self.x, self._shapes, self.data, self.aux,
-            self.left, self.right, self.hessian, self.prior,
+            tables.offsets, tables.ints, tables.floats, self.model.curvature_tables, self.n, self.todo, self.x,
+            self._shapes, self.data, self.aux, self.left, self.right, self.hessian, self.prior,
         )  # fmt: skip
-        self._curvature_matmul.execute()
+        # Hessians of dropped columns are not computed: plans for every few columns.
+        n = min(-(-self.n // BATCH_STEP) * BATCH_STEP, self.width)
+        key = ("curvature", n)
+        if key not in self._matmuls:
+            self._matmuls[key] = self.model.library.planner(
+                self.left[:n].transpose(0, 2, 1), self.right[:n], self.hessian[:n], accumulate=True
+            )
+        self._matmuls[key].execute()
 
     def newton_descend(self) -> None:
         """Set ``trial``, ``predicted``, ``decrement`` and ``scaled`` from damped Newton steps."""

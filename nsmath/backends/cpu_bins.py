@@ -35,34 +35,6 @@ def poisson_term(rate: float, count: float) -> float:
 
 
 @inlined
-def near_deviance(d: float) -> float:
-    """Return d - log(1 + d) for -1/2 <= d <= 1, to the last digits, in plain arithmetic that vectorises.
-
-    With s = d / (2 + d), log(1 + d) = 2 artanh(s); the leading terms of the difference cancel to s d, and what
-    is left is a series in s^2 <= 1/9, cut where the terms pass below 1e-17 of the sum.
-    """
-    s = d / (2.0 + d)
-    x = s * s
-    tail = 1.0 / 33.0
-    tail = tail * x + 1.0 / 31.0
-    tail = tail * x + 1.0 / 29.0
-    tail = tail * x + 1.0 / 27.0
-    tail = tail * x + 1.0 / 25.0
-    tail = tail * x + 1.0 / 23.0
-    tail = tail * x + 1.0 / 21.0
-    tail = tail * x + 1.0 / 19.0
-    tail = tail * x + 1.0 / 17.0
-    tail = tail * x + 1.0 / 15.0
-    tail = tail * x + 1.0 / 13.0
-    tail = tail * x + 1.0 / 11.0
-    tail = tail * x + 1.0 / 9.0
-    tail = tail * x + 1.0 / 7.0
-    tail = tail * x + 1.0 / 5.0
-    tail = tail * x + 1.0 / 3.0
-    return s * (d - 2.0 * x * tail)
-
-
-@inlined
 def gamma_at(r: float, s: float, kind: int, aux: float, scale: float, lower: float, upper: float) -> float:
     """Return the gamma that minimises its slot's NLL at residual ``r``, within its bounds."""
     if kind == POISSON:

@@ -11,17 +11,14 @@ that no fit uses.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from nsmath._typing import Array, IntArray
-from nsmath.backends.cpu_bins import NO_GAMMA, near_deviance, poisson_term, solve_bin
+from nsmath.backends.cpu_bin_strips import CELL, EXPO, N_ROWS, OTHER, POLY, SLOPE, TOTAL, VALUE, bin_values
+from nsmath.backends.cpu_bins import poisson_term
+from nsmath.backends.cpu_functions import exponential
 from nsmath.backends.cpu_tensors import STRIP, Offsets
 from nsmath.backends.jit import inlined, kernel
-
-# Rows of a strip's scratch.
-POLY, EXPO, VALUE, SLOPE, CELL, OTHER, COUNT, RESIDUAL, GAMMA, RATE, TOTAL, MARK, ZERO, N_ROWS = range(14)
 
 
 @kernel
@@ -85,8 +82,7 @@ def cell_factor(
             t.threshold, floats[t.entry_poly + 6 * e : t.entry_poly + 6 * e + 6], floats[t.entry_log + 2 * e], -floats[t.entry_log + 2 * e + 1],
         )  # fmt: skip
     for i in range(STRIP):
-        if expo[i] != 0.0:
-            poly[i] *= math.exp(expo[i])
+        poly[i] *= exponential(expo[i])
     for i in range(STRIP):
         base[i] = poly[i]
         factor[i] = poly[i]
@@ -109,174 +105,6 @@ def row_product(t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, r:
     for j in range(ints[t.row_factor_start + r], ints[t.row_factor_start + r + 1]):
         if j != without:
             multiply(out, z[ints[t.row_factor_z + j], s0 : s0 + STRIP])
-
-
-@inlined
-def one_poisson_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array, residual: Array, out: Array) -> None:
-    """Solve bins ``o + gamma s`` with a Poisson constraint in closed form; NaN where that does not apply."""
-    for i in range(STRIP):
-        sv, n = s[i], count[i]
-        t = scale + sv
-        sn, ot, sa = sv * n, o[i] * t, sv * aux[i]
-        # (sn - ot)^2 + ... is the discriminant without its cancellation.
-        disc = (sn - ot) * (sn - ot) + 2.0 * sa * (sn + ot) + sa * sa
-        rate = (sn + ot + sa + math.sqrt(disc)) / (2.0 * t)
-        good = (sv >= 0.0) & (aux[i] > 0.0) & (rate > 0.0)
-        residual[i] = 1.0 - n / rate if good else math.nan
-    for i in range(STRIP):
-        out[i] = aux[i] / (scale + s[i] * residual[i])
-
-
-@inlined
-def one_normal_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array, residual: Array, out: Array) -> None:
-    """Solve bins ``o + gamma s`` with a normal constraint in closed form; NaN where that does not apply."""
-    variance = scale * scale
-    for i in range(STRIP):
-        sv, n = s[i], count[i]
-        v = sv * sv * variance
-        b = o[i] + sv * aux[i] - v
-        root = math.sqrt(b * b + 4.0 * v * n)
-        rate = 0.5 * (b + root) if b >= 0.0 else 2.0 * v * n / (root - b)
-        good = (sv >= 0.0) & (rate > 0.0)
-        residual[i] = 1.0 - n / rate if good else math.nan
-    for i in range(STRIP):
-        out[i] = aux[i] - variance * s[i] * residual[i]
-
-
-@kernel
-def add_deviance(rate: Array, count: Array, total: Array, mark: Array) -> None:
-    """Add the Poisson terms of a strip to ``total``."""
-    for i in range(STRIP):
-        n = count[i]
-        seen = n > 0.0
-        d = (rate[i] - n) / (n if seen else 1.0)
-        near = (d >= -0.5) & (d <= 1.0)
-        good = near if seen else rate[i] >= 0.0
-        mark[i] = 0.0 if good else 1.0
-    for i in range(STRIP):
-        n = count[i]
-        seen = n > 0.0
-        d = (rate[i] - n) / (n if seen else 1.0)
-        term = n * near_deviance(d) if seen else rate[i]
-        total[i] += term if mark[i] == 0.0 else 0.0
-    for i in range(STRIP):
-        if mark[i] != 0.0:
-            total[i] += poisson_term(rate[i], count[i])
-
-
-@inlined
-def gather_slots(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, i: int, column: int, aux: Array, small: Array,
-    kind: IntArray,
-) -> None:
-    """Copy one column of a bin's slots into the small arrays that `solve_bin` takes."""
-    for slot in range(first, last):
-        k = slot - first
-        g = ints[t.slot_gamma + slot]
-        small[0, k] = slots[slot - slot0, i]
-        if g < 0:
-            kind[k] = NO_GAMMA
-            continue
-        kind[k] = ints[t.gamma_is_poisson + g]
-        small[1, k] = aux[ints[t.gamma_aux + g], column]
-        small[2, k], small[3, k], small[4, k] = floats[t.gamma_scale + g], floats[t.gamma_lower + g], floats[t.gamma_upper + g]
-
-
-@kernel
-def bin_gammas(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int, n: int, aux: Array, gammas: Array,
-    small: Array, kind: IntArray, w: Array,
-) -> None:
-    """Profile a bin's gammas into ``gammas``; the RESIDUAL row becomes r."""
-    residual, count, mark = w[RESIDUAL], w[COUNT], w[MARK]
-    g = ints[t.slot_gamma + last - 1]
-    if last - first == 1 or (last - first == 2 and ints[t.slot_gamma + first] < 0):
-        aux_row, out = aux[ints[t.gamma_aux + g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP]
-        o, s = slots[first - slot0] if last - first == 2 else w[ZERO], slots[last - 1 - slot0]
-        if ints[t.gamma_is_poisson + g]:
-            one_poisson_gamma(floats[t.gamma_scale + g], o, s, count, aux_row, residual, out)
-        else:
-            one_normal_gamma(floats[t.gamma_scale + g], o, s, count, aux_row, residual, out)
-        lower, upper = floats[t.gamma_lower + g], floats[t.gamma_upper + g]
-        for i in range(STRIP):
-            mark[i] = 0.0 if (out[i] >= lower) & (out[i] <= upper) else 1.0
-    else:
-        for i in range(STRIP):
-            mark[i] = 1.0
-    for i in range(n):
-        if mark[i] == 0.0:
-            continue
-        gather_slots(t, ints, floats, first, last, slot0, slots, i, s0 + i, aux, small, kind)
-        residual[i] = solve_bin(
-            count[i], last - first, kind, small[0], small[1], small[2], small[3], small[4], small[5]
-        )
-        for slot in range(first, last):
-            if ints[t.slot_gamma + slot] >= 0:
-                gammas[ints[t.slot_gamma + slot], s0 + i] = small[5, slot - first]
-
-
-@kernel
-def bin_rate(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int, solved: bool, gammas: Array, w: Array
-) -> None:
-    """Fill the RATE row, and the RESIDUAL row where profiling has not."""
-    rate, count, residual = w[RATE], w[COUNT], w[RESIDUAL]
-    for i in range(STRIP):
-        rate[i] = 0.0
-    for slot in range(first, last):
-        g, s = ints[t.slot_gamma + slot], slots[slot - slot0]
-        if g < 0:
-            for i in range(STRIP):
-                rate[i] += s[i]
-        else:
-            gamma_row = gammas[g, s0 : s0 + STRIP]
-            for i in range(STRIP):
-                rate[i] += s[i] * gamma_row[i]
-    if solved:
-        for i in range(STRIP):
-            # A rate that profiling holds at its bound 0 comes out as rounding noise of either sign.
-            rate[i] = 0.0 if (count[i] <= 0.0) & (residual[i] < 1.0) else rate[i]
-    else:
-        for i in range(STRIP):
-            residual[i] = 1.0 - count[i] / rate[i] if count[i] > 0.0 else 1.0
-
-
-@kernel
-def bin_values(
-    t: Offsets, ints: IntArray, floats: Array, b: int, slot0: int, slots: Array, weight: Array, s0: int, n_used: int, profile: bool,
-    data: Array, aux: Array, gammas: Array, rates: Array, small: Array, kind: IntArray, w: Array,
-) -> None:
-    """Add bin b's Poisson term and its gammas' terms to the TOTAL row; fill its slots' rows d NLL / d S_l."""
-    count, rate, residual, total = w[COUNT], w[RATE], w[RESIDUAL], w[TOTAL]
-    first, last = ints[t.bin_slot + b], ints[t.bin_slot + b + 1]
-    solved = profile and ints[t.slot_gamma + last - 1] >= 0
-    data_row, rate_row = data[b, s0 : s0 + STRIP], rates[b, s0 : s0 + STRIP]
-    for i in range(STRIP):
-        count[i] = data_row[i]
-    if solved:
-        bin_gammas(t, ints, floats, first, last, slot0, slots, s0, n_used, aux, gammas, small, kind, w)
-    bin_rate(t, ints, floats, first, last, slot0, slots, s0, solved, gammas, w)
-    for i in range(STRIP):
-        rate_row[i] = rate[i]
-    add_deviance(rate, count, total, w[MARK])
-    for slot in range(first, last):
-        g, target = ints[t.slot_gamma + slot], weight[slot - slot0]
-        if g < 0:
-            for i in range(STRIP):
-                target[i] = residual[i]
-            continue
-        gamma_row, aux_row = gammas[g, s0 : s0 + STRIP], aux[ints[t.gamma_aux + g], s0 : s0 + STRIP]
-        scale = floats[t.gamma_scale + g]
-        for i in range(STRIP):
-            target[i] = residual[i] * gamma_row[i]
-        if ints[t.gamma_is_poisson + g]:
-            for i in range(STRIP):
-                rate[i] = gamma_row[i] * scale
-            add_deviance(rate, aux_row, total, w[MARK])
-        else:
-            for i in range(STRIP):
-                pull = (gamma_row[i] - aux_row[i]) / scale
-                total[i] += 0.5 * pull * pull
 
 
 @kernel

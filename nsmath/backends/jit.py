@@ -58,7 +58,7 @@ def kernel(function: Function) -> Function:
     Contraction to fused multiply-adds is the only liberty the compiler gets: NaN and infinity carry the domain
     checks, and sums keep their order, so a column's result does not depend on its neighbours.
     """
-    return _compiled(function, cache=True, fastmath={"contract"})
+    return _compiled(function, cache=True, no_cfunc_wrapper=True, fastmath={"contract"})
 
 
 def inlined(function: Function) -> Function:
@@ -71,7 +71,7 @@ def inlined(function: Function) -> Function:
 
 def exact_kernel(function: Function) -> Function:
     """Compile like `kernel`, but without contraction: for toys, whose bits must not depend on the machine."""
-    return _compiled(function, cache=True)
+    return _compiled(function, cache=True, no_cfunc_wrapper=True)
 
 
 def exact_inlined(function: Function) -> Function:

@@ -1,7 +1,7 @@
 """Profiled gammas by bisection on the equation of their bin: the slow and obvious twin of the closed forms.
 
-With lambda = n / t, t > 0, every gamma of a bin minimises ``constraint + (1 - t) S_l gamma`` on its own. What that gives for
-lambda rises with t, so ``t lambda(t) = n`` has one root, and halving an interval finds it.
+With lambda = n / t, t > 0, every gamma of a bin minimises ``constraint + (1 - t) S_l gamma`` by itself. What that gives
+for lambda rises with t, so ``t lambda(t) = n`` has one root, and halving an interval finds it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Bins:
         self.lower, self.upper = tensors.lower[tensors.gamma_parameter[g]], tensors.upper[tensors.gamma_parameter[g]]
 
     def gammas(self, t: Array) -> Array:
-        """Return the minimum of each ``constraint + (1 - t) S gamma`` within the bounds, (N, B', K), for ``t`` (N, B')."""
+        """Return the minimum of each ``constraint + (1 - t) S gamma`` within its bounds (N, B', K); ``t`` (N, B')."""
         pull = (1.0 - t)[:, :, None] * self.s
         slope = self.scale + pull
         poisson = np.divide(self.aux, slope, out=np.full_like(slope, np.inf), where=slope > 0.0)

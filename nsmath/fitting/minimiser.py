@@ -20,6 +20,8 @@ from nsmath.backends.ops import FIRST_DAMPING, Tile
 
 logger = logging.getLogger("nsmath.fitting")
 
+HOPELESS_DAMPING = 1e10
+"""Steps damped this much no longer move anything."""
 FLAT_SCALED = 1e-7
 """Scaled gradient below which a column whose Hessian needs a little damping counts as converged all the same."""
 
@@ -241,46 +243,58 @@ def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray, x: Array
 
 
 def _newton(tile: Tile, problem: Problem, out: Columns, left: IntArray, x: Array, pseudo_count: float) -> IntArray:
-    """Run damped Newton on the columns ``left`` from ``x`` (Z, n), a tile at a time; return those that failed."""
-    failed = []
-    for first in range(0, len(left), tile.width):
-        ids = left[first : first + tile.width]
-        data = problem.data[:, ids]
-        if pseudo_count:
-            data = np.where(data > 0.0, data, pseudo_count)
-        tile.load(x[:, first : first + tile.width], data, problem.aux[:, ids], problem.fixed_of(ids))
-        failed.append(_newton_tile(tile, problem.tolerances, out, ids))
-    return np.sort(np.concatenate(failed)) if failed else left[:0]
+    """Run damped Newton on the columns ``left`` from ``x`` (Z, n); return those that failed.
 
-
-def _newton_tile(tile: Tile, tolerances: Tolerances, out: Columns, ids: IntArray) -> IntArray:
-    """Run the loaded tile to its end; return the ids that failed."""
+    A tile that has become half empty takes in the next columns: most of an iteration's cost is by whole strips.
+    """
     failed: list[IntArray] = []
-    tile.start()
-    out.n_evaluations += tile.n
-    for _ in range(tolerances.robust):
-        m = tile.n
+    ids, age, loaded = left[:0], left[:0], 0
+    while True:
+        if loaded < len(left) and 2 * len(ids) <= tile.width:
+            new = slice(loaded, loaded + tile.width - len(ids))
+            _refill(tile, problem, left[new], x[:, new], pseudo_count, len(ids))
+            ids, age = np.concatenate([ids, left[new]]), np.concatenate([age, np.zeros_like(left[new])])
+            loaded = new.stop
+            out.n_evaluations += tile.n
+        if not len(ids):
+            return np.sort(np.concatenate(failed)) if failed else left[:0]
         tile.curvature()
         tile.newton_descend()
-        done = (tile.decrement[:m] < tolerances.decrement) & (tile.scaled[:m] < tolerances.scaled)
-        # A flat direction (parameters that only their product matters of) keeps the Hessian singular for ever.
-        done |= (tile.scaled[:m] < FLAT_SCALED) & (tile.damping[:m] <= FIRST_DAMPING)
-        outside = ~np.isfinite(tile.nll[:m])
-        done &= ~outside
-        lost = ~done & (outside | (tile.damping[:m] > 1e10))
-        if done.any() or lost.any():
+        done, lost = _ended(tile, problem.tolerances)
+        late = ~(done | lost) & (age >= problem.tolerances.robust)
+        if (done | lost | late).any():
+            outside = lost & ~np.isfinite(tile.nll[: tile.n])
             _store(tile, done, ids[done], out, FitStatus.CONVERGED)
             _store(tile, lost, ids[lost], out, FitStatus.NO_DECREASE)
+            _store(tile, late, ids[late], out, FitStatus.MAX_ITERATIONS)
             out.status[ids[outside]] = int(FitStatus.OUT_OF_DOMAIN)
-            failed.append(ids[lost])
-            keep = np.flatnonzero(~(done | lost))
-            ids = ids[keep]
+            failed.append(ids[lost | late])
+            keep = np.flatnonzero(~(done | lost | late))
+            ids, age = ids[keep], age[keep]
             tile.keep(keep)
             if not len(keep):
-                break
+                continue
         tile.newton_accept()
+        age += 1
         out.n_iterations[ids] += 1
         out.n_evaluations += tile.n
-    if len(ids):
-        _store(tile, np.ones(tile.n, dtype=bool), ids, out, FitStatus.MAX_ITERATIONS)
-    return np.concatenate([*failed, ids])
+
+
+def _refill(tile: Tile, problem: Problem, ids: IntArray, x: Array, pseudo_count: float, at: int) -> None:
+    """Load the columns ``ids`` behind the tile's first ``at``, and evaluate all."""
+    data = problem.data[:, ids]
+    if pseudo_count:
+        data = np.where(data > 0.0, data, pseudo_count)
+    tile.load(x, data, problem.aux[:, ids], problem.fixed_of(ids), at)
+    tile.start(at)
+
+
+def _ended(tile: Tile, tolerances: Tolerances) -> tuple[BoolArray, BoolArray]:
+    """Return which of the tile's columns are converged, and which cannot get any further."""
+    m = tile.n
+    done = (tile.decrement[:m] < tolerances.decrement) & (tile.scaled[:m] < tolerances.scaled)
+    # A flat direction (parameters that only their product matters of) keeps the Hessian singular for ever.
+    done |= (tile.scaled[:m] < FLAT_SCALED) & (tile.damping[:m] <= FIRST_DAMPING)
+    outside = ~np.isfinite(tile.nll[:m])
+    done &= ~outside
+    return done, ~done & (outside | (tile.damping[:m] > HOPELESS_DAMPING))

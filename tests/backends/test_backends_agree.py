@@ -95,7 +95,7 @@ def test_real_workspaces_agree_with_reference(backend, name):
 
 
 @pytest.mark.parametrize("backend", BACKEND_NAMES)
-@EXAMPLES
+@FEW_EXAMPLES
 @given(spec=workspaces())
 def test_profile_gradient_is_the_finite_difference_of_the_profile_nll(backend, spec):
     model = Model.from_workspace(spec)

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from iminuit import Minuit
 from scipy.optimize import minimize
 from workspaces import (
     BACKEND_NAMES,
+    EXAMPLES,
     FEW_EXAMPLES,
     FIXTURES,
     columns,
@@ -181,28 +182,53 @@ def test_both_tiers_and_both_backends_find_the_same_minimum(name):
         np.testing.assert_allclose(fitted(model, data, aux, **options).nll, expected, rtol=1e-9, atol=2e-8)
 
 
-@FEW_EXAMPLES
+@settings(FEW_EXAMPLES, max_examples=6)
 @given(spec=workspaces())
-def test_no_other_minimiser_gets_lower_from_our_minimum_on_random_workspaces(spec):
+def test_no_other_minimiser_gets_lower_from_what_is_called_converged(spec):
+    # From beside our answer, over all parameters, gammas too: random likelihoods have more than one minimum.
     model = Model.from_workspace(spec)
     t = model.tensors
     data, aux = columns(model, 54, 2)
-    data = np.maximum(data, 1.0)
     fits = fitted(model, data, aux)
-    assert (fits.status == FitStatus.CONVERGED).all()
-    start = theta_of(model, fits)
-    lower = np.where(model.is_fixed, t.init, t.lower)
-    upper = np.where(model.is_fixed, t.init, t.upper)
-    for i in range(2):
-        bounds = list(zip(lower, upper, strict=True))
-        # From beside our answer, over all parameters, gammas too: random likelihoods have more than one minimum.
-        x0 = np.clip(start[i] * 1.001 + 0.001, lower, upper)
+    theta = theta_of(model, fits)
+    lower, upper = (np.where(model.is_fixed, t.init, bound) for bound in model.bounds)
+    bounds = list(zip(lower, upper, strict=True))
+    for i in np.flatnonzero(fits.status == FitStatus.CONVERGED):
+        function = _one_column(model, data[i], aux[i])
         other = minimize(
-            lambda x, i=i: (_finite(nll(t, x[None], data[i], aux[i])[0]),
-                            np.nan_to_num(gradient(t, x[None], data[i], aux[i])[0])),
-            x0, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 3000, "ftol": 1e-15, "gtol": 1e-8},
+            lambda x, i=i, f=function: (f(x), np.nan_to_num(gradient(t, x[None], data[i], aux[i])[0])),
+            np.clip(theta[i] * 1.001 + 0.001, lower, upper), jac=True, bounds=bounds, method="L-BFGS-B",
+            options={"maxiter": 400, "ftol": 1e-13, "gtol": 1e-7},
         )  # fmt: skip
         assert fits.nll[i] <= other.fun - _inert(model, aux[i])[0] + 1e-7
+
+
+def test_nearly_all_fits_of_random_workspaces_converge():
+    statuses = []
+
+    @EXAMPLES
+    @given(spec=workspaces())
+    def collect(spec):
+        model = Model.from_workspace(spec)
+        statuses.extend(fitted(model, *columns(model, 58, 8)).status)
+
+    collect()
+    # What is left: unidentified parameters with negative yields, and several rates held at 0 at once.
+    assert np.mean(np.array(statuses) == FitStatus.CONVERGED) > 0.98
+
+
+@pytest.mark.parametrize("tolerances", [None, ROBUST_ONLY], ids=["both tiers", "robust tier"])
+@pytest.mark.parametrize("backend", BACKEND_NAMES)
+def test_flat_direction_does_not_prevent_convergence(backend, tolerances):
+    # Only the products k free[i] matter, and mu not at all (C95).
+    spec = one_channel(
+        sample("s", [0.0] * 3, mu()), sample("b", [6.0] * 3, mu("k"), modifier("free", "shapefactor")),
+        observed=[1.0, 2.0, 4.0],
+    )  # fmt: skip
+    values, _, status = observed_fit(spec, backend=backend, tolerances=tolerances)
+    assert status == FitStatus.CONVERGED
+    products = [6.0 * values["k"] * values[f"free[{i}]"] for i in range(3)]
+    assert products == pytest.approx([1.0, 2.0, 4.0], abs=1e-3)
 
 
 def _one_column(model, data, aux):

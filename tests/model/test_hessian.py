@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from workspaces import EXAMPLES, FIXTURES, columns, evaluated, five_point, points, symmetric, workspaces
+from workspaces import FEW_EXAMPLES, FIXTURES, columns, evaluated, five_point, points, symmetric, workspaces
 
 from nsmath.model.hessian import full_hessian, full_hessians
 from nsmath.model.likelihood import gradient
@@ -19,7 +19,7 @@ def schur(full, kept, solved):
     return full[np.ix_(kept, kept)] - mixed @ np.linalg.solve(full[np.ix_(solved, solved)], mixed.T)
 
 
-@EXAMPLES
+@FEW_EXAMPLES
 @given(spec=workspaces())
 def test_full_hessian_is_the_finite_difference_of_the_gradient(spec):
     model = Model.from_workspace(spec)
