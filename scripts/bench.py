@@ -104,12 +104,15 @@ def bench_toys(options: argparse.Namespace) -> None:
         scaled = None if peer is None else peer * n / n_peer
         prototype = prototype_time(options.prototype, path, n)
         print(
-            f"| {name} | {len(model.names)} | {n} + {n} | {seconds:.3f} | {2 * n / seconds:.0f} | {failed} | {floor:.3f} | "
-            f"{'-' if scaled is None else f'{scaled:.1f}'} {note} | {'-' if scaled is None else f'{scaled / seconds:.0f}x'} | "
-            f"{'-' if prototype is None else f'{prototype:.2f}'} | "
-            f"{'-' if prototype is None else f'{prototype / seconds:.1f}x'} |",
+            f"| {name} | {len(model.names)} | {n} + {n} | {seconds:.3f} | {2 * n / seconds:.0f} | {failed} | "
+            f"{floor:.3f} | {shown(scaled, '.1f')} {note} | {shown(scaled and scaled / seconds, '.0f')}x | "
+            f"{shown(prototype, '.2f')} | {shown(prototype and prototype / seconds, '.1f')}x |",
             flush=True,
         )
+
+
+def shown(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
 
 
 def prototype_time(prototype: Path | None, path: Path, n: int) -> float | None:
@@ -150,7 +153,8 @@ def bench_fit(options: argparse.Namespace) -> None:
 PEER_FITS = {
     "nextstat": (
         "import sys, time, statistics, nextstat as ns\n"
-        "model = ns.from_pyhf(open(sys.argv[1]).read()); mle = ns.MaximumLikelihoodEstimator(); mle.fit(model); t = []\n"
+        "model = ns.from_pyhf(open(sys.argv[1]).read())\n"
+        "mle = ns.MaximumLikelihoodEstimator(); mle.fit(model); t = []\n"
         "for _ in range(3):\n"
         "    s = time.perf_counter(); mle.fit(model); t.append(time.perf_counter() - s)\n"
         "print(statistics.median(t))"
@@ -171,9 +175,7 @@ def bench_process(options: argparse.Namespace) -> None:
     subprocess.run(command, capture_output=True, check=True)
     seconds = median_time(lambda: subprocess.run(command, capture_output=True, check=True), 3 * options.repeat)
     peer, note = peer_toys_time(options.nextstat, path, 1000, options.threads, options.limit)
-    print(
-        f"whole process, complex.json, 1000 toys: nsmath {seconds:.2f} s, peer {peer if peer is None else round(peer, 2)} {note}"
-    )
+    print(f"whole process, complex.json, 1000 toys: nsmath {seconds:.2f} s, peer {shown(peer, '.2f')} s {note}")
 
 
 def bench_help(options: argparse.Namespace) -> None:
@@ -239,7 +241,8 @@ def main() -> None:
     import nsmath
 
     print(
-        f"nsmath {nsmath.__version__}, {platform.platform()}, python {platform.python_version()}, {time.strftime('%Y-%m-%d')}"
+        f"nsmath {nsmath.__version__}, {platform.platform()}, python {platform.python_version()}, "
+        f"{time.strftime('%Y-%m-%d')}"
     )
     for name in BENCHES if options.what == "all" else [options.what]:
         BENCHES[name](options)

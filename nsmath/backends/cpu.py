@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsmath._typing import AnyArray, Array, BoolArray
-from nsmath.backends import cpu_curvature, cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps
+from nsmath._typing import AnyArray, Array, BoolArray, IntArray
+from nsmath.backends import cpu_curvature, cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps, cpu_warm
 from nsmath.backends.cpu_tensors import STRIP, KernelTables, kernel_tables
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
 from nsmath.model.tensors import ModelTensors
@@ -23,7 +23,9 @@ class CpuModel:
     sample_poisson = staticmethod(cpu_sampling.sample_poisson)
     sample_normal = staticmethod(cpu_sampling.sample_normal)
 
-    def __init__(self, tensors: ModelTensors) -> None:
+    def __init__(self, tensors: ModelTensors, *, warm: bool = True) -> None:
+        if warm and not cpu_warm.is_compiled():
+            cpu_warm.compile_all()
         self.tensors = tensors
         self.tables: KernelTables = kernel_tables(tensors)
         self.curvature_tables = cpu_curvature.curvature_tables(tensors)
@@ -122,8 +124,8 @@ class CpuTile:
         """Epilog: rates, gammas, NLL, row weights and the gradient's other parts."""
         tables = self.model.tables
         cpu_kernels.likelihood(
-            tables.offsets, tables.ints, tables.floats, z, self._shapes, self.data, self.aux, self.n, profile, self.gammas,
-            nll, gradient, self._row_weight, self.rate,
+            tables.offsets, tables.ints, tables.floats, z, self._shapes, self.data, self.aux, self.n, profile,
+            self.gammas, nll, gradient, self._row_weight, self.rate,
         )  # fmt: skip
 
     def pull_back(self) -> None:
@@ -164,7 +166,7 @@ class CpuTile:
             self.damping[at : self.n] = 0.0
             self.todo[at : self.n] = 1
 
-    def keep(self, columns: Array) -> None:
+    def keep(self, columns: IntArray) -> None:
         """Drop all columns but these (ascending)."""
         n = len(columns)
         for array in (self.x, self.gradient, self.trial, self.data, self.aux, self.fixed, self.gammas):
@@ -244,6 +246,10 @@ class CpuTile:
     def newton_accept(self) -> None:
         """Evaluate the trials, take those that gain enough, set the damping."""
         self.evaluate(self.trial, self.trial_nll, self.trial_gradient)
+        self.newton_take()
+
+    def newton_take(self) -> None:
+        """Take the evaluated trials that gain enough, set the damping."""
         cpu_steps.newton_accept(
             self.n, self.todo, self.x, self.nll, self.gradient, self.trial, self.trial_nll, self.trial_gradient,
             self.predicted, self.damping,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from nsmath._typing import Array, IntArray
-from nsmath.backends.cpu_bins import NO_GAMMA, ROOT_TOLERANCE, gamma_at, solve_bin
+from nsmath.backends.cpu_bins import NO_GAMMA, ROOT_TOLERANCE, gamma_at, normal_bin_rate, poisson_bin_rate, solve_bin
 from nsmath.backends.cpu_functions import log_gap
 from nsmath.backends.cpu_tensors import STRIP, Offsets
 from nsmath.backends.jit import inlined, kernel
@@ -22,17 +22,14 @@ MAX_STRIP_STEPS = 12
 
 
 @inlined
-def one_poisson_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array, residual: Array, out: Array) -> None:
+def one_poisson_gamma(
+    scale: float, o: Array, s: Array, count: Array, aux: Array, residual: Array, out: Array,
+) -> None:
     """Solve bins ``o + gamma s`` with a Poisson constraint in closed form; NaN where that does not apply."""
     for i in range(STRIP):
-        sv, n = s[i], count[i]
-        t = scale + sv
-        sn, ot, sa = sv * n, o[i] * t, sv * aux[i]
-        # (sn - ot)^2 + ... is the discriminant without its cancellation.
-        disc = (sn - ot) * (sn - ot) + 2.0 * sa * (sn + ot) + sa * sa
-        rate = (sn + ot + sa + math.sqrt(disc)) / (2.0 * t)
-        good = (sv >= 0.0) & (aux[i] > 0.0) & (rate > 0.0)
-        residual[i] = 1.0 - n / rate if good else math.nan
+        rate = poisson_bin_rate(o[i], s[i], count[i], aux[i], scale)
+        good = (s[i] >= 0.0) & (aux[i] > 0.0) & (rate > 0.0)
+        residual[i] = 1.0 - count[i] / rate if good else math.nan
     for i in range(STRIP):
         out[i] = aux[i] / (scale + s[i] * residual[i])
 
@@ -42,13 +39,9 @@ def one_normal_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array,
     """Solve bins ``o + gamma s`` with a normal constraint in closed form; NaN where that does not apply."""
     variance = scale * scale
     for i in range(STRIP):
-        sv, n = s[i], count[i]
-        v = sv * sv * variance
-        b = o[i] + sv * aux[i] - v
-        root = math.sqrt(b * b + 4.0 * v * n)
-        rate = 0.5 * (b + root) if b >= 0.0 else 2.0 * v * n / (root - b)
-        good = (sv >= 0.0) & (rate > 0.0)
-        residual[i] = 1.0 - n / rate if good else math.nan
+        rate = normal_bin_rate(o[i], s[i], count[i], aux[i], variance)
+        good = (s[i] >= 0.0) & (rate > 0.0)
+        residual[i] = 1.0 - count[i] / rate if good else math.nan
     for i in range(STRIP):
         out[i] = aux[i] - variance * s[i] * residual[i]
 
@@ -104,7 +97,8 @@ def root_step(count: Array, rate: Array, slope: Array, bad: Array, r: Array, mar
         n = count[i]
         f = (1.0 - r[i]) * rate[i] - n
         df = (1.0 - r[i]) * slope[i] - rate[i]
-        solved = abs(f) <= ROOT_TOLERANCE * n if n > 0.0 else rate[i] >= 0.0
+        # Beyond r = 1 the equation has roots of no meaning, with a rate below 0.
+        solved = (abs(f) <= ROOT_TOLERANCE * n) & (r[i] < 1.0) if n > 0.0 else rate[i] >= 0.0
         mark[i] = 0.0 if solved & (bad[i] == 0.0) else 1.0
         r[i] = r[i] if solved | (n <= 0.0) else r[i] - f / df
     left = 0.0
@@ -146,14 +140,16 @@ def several_gammas(
         if g < 0:
             continue
         scale, lower, upper = floats[t.gamma_scale + g], floats[t.gamma_lower + g], floats[t.gamma_upper + g]
-        aux_row, out, kind = aux[ints[t.gamma_aux + g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP], ints[t.gamma_is_poisson + g]
+        aux_row, out = aux[ints[t.gamma_aux + g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP]
+        kind = ints[t.gamma_is_poisson + g]
         for i in range(STRIP):
             out[i] = gamma_at(r[i], s[i], kind, aux_row[i], scale, lower, upper)
 
 
 @inlined
 def gather_slots(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, i: int, column: int, aux: Array, small: Array,
+    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, i: int,
+    column: int, aux: Array, small: Array,
     kind: IntArray,
 ) -> None:
     """Copy one column of a bin's slots into the small arrays that `solve_bin` takes."""
@@ -166,12 +162,14 @@ def gather_slots(
             continue
         kind[k] = ints[t.gamma_is_poisson + g]
         small[1, k] = aux[ints[t.gamma_aux + g], column]
-        small[2, k], small[3, k], small[4, k] = floats[t.gamma_scale + g], floats[t.gamma_lower + g], floats[t.gamma_upper + g]
+        small[2, k], small[3, k] = floats[t.gamma_scale + g], floats[t.gamma_lower + g]
+        small[4, k] = floats[t.gamma_upper + g]
 
 
 @kernel
 def bin_gammas(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int, n: int, aux: Array, gammas: Array,
+    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int,
+    n: int, aux: Array, gammas: Array,
     small: Array, kind: IntArray, w: Array,
 ) -> None:
     """Profile a bin's gammas into ``gammas``; the RESIDUAL row becomes r."""
@@ -203,7 +201,8 @@ def bin_gammas(
 
 @kernel
 def bin_rate(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int, solved: bool, gammas: Array, w: Array
+    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int,
+    solved: bool, gammas: Array, w: Array,
 ) -> None:
     """Fill the RATE row, and the RESIDUAL row where profiling has not."""
     rate, count, residual = w[RATE], w[COUNT], w[RESIDUAL]
@@ -229,7 +228,8 @@ def bin_rate(
 
 @kernel
 def bin_values(
-    t: Offsets, ints: IntArray, floats: Array, b: int, slot0: int, slots: Array, weight: Array, s0: int, n_used: int, profile: bool,
+    t: Offsets, ints: IntArray, floats: Array, b: int, slot0: int, slots: Array, weight: Array, s0: int,
+    n_used: int, profile: bool,
     data: Array, aux: Array, gammas: Array, rates: Array, small: Array, kind: IntArray, w: Array,
 ) -> None:
     """Add bin b's Poisson term and its gammas' terms to the TOTAL row; fill its slots' rows d NLL / d S_l."""

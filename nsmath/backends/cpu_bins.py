@@ -46,6 +46,25 @@ def gamma_at(r: float, s: float, kind: int, aux: float, scale: float, lower: flo
     return min(max(gamma, lower), upper)
 
 
+@inlined
+def poisson_bin_rate(o: float, s: float, count: float, aux: float, scale: float) -> float:
+    """Return the stationary rate of a bin ``o + gamma s`` with a Poisson constraint, bounds aside; needs s >= 0."""
+    t = scale + s
+    sn, ot, sa = s * count, o * t, s * aux
+    # (sn - ot)^2 + ... is the discriminant without its cancellation.
+    disc = (sn - ot) * (sn - ot) + 2.0 * sa * (sn + ot) + sa * sa
+    return (sn + ot + sa + math.sqrt(disc)) / (2.0 * t)
+
+
+@inlined
+def normal_bin_rate(o: float, s: float, count: float, aux: float, variance: float) -> float:
+    """Return the stationary rate of a bin ``o + gamma s`` with a normal constraint, bounds aside; needs s >= 0."""
+    v = s * s * variance
+    b = o + s * aux - v
+    root = math.sqrt(b * b + 4.0 * v * count)
+    return 0.5 * (b + root) if b >= 0.0 else 2.0 * v * count / (root - b)
+
+
 @kernel
 def asked_rate(
     r: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array
@@ -88,6 +107,26 @@ def balanced_gamma(
     return gamma if lower[free] <= gamma <= upper[free] else -1.0
 
 
+@inlined
+def closed_residual(
+    count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array
+) -> float:
+    """Return the residual of a bin with one gamma that its bounds do not touch; NaN for all other bins."""
+    k = n_slots - 1
+    if (k == 0 or (k == 1 and kind[0] == NO_GAMMA)) and s[k] >= 0.0 and (kind[k] == NORMAL or aux[k] > 0.0):
+        o = s[0] if k == 1 else 0.0
+        if kind[k] == POISSON:
+            rate = poisson_bin_rate(o, s[k], count, aux[k], scale[k])
+        else:
+            rate = normal_bin_rate(o, s[k], count, aux[k], scale[k] * scale[k])
+        if rate > 0.0:
+            r = 1.0 - count / rate
+            gamma = aux[k] / (scale[k] + s[k] * r) if kind[k] == POISSON else aux[k] - scale[k] * scale[k] * s[k] * r
+            if lower[k] <= gamma <= upper[k]:
+                return r
+    return math.nan
+
+
 @kernel
 def solve_bin(
     count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array,
@@ -99,15 +138,19 @@ def solve_bin(
     inside a bracket that bisection shrinks when they fail. With n = 0 the rate may have to be held at its bound 0;
     1 - r is then the multiplier of that bound, and r the root of ``asked(r) = 0``.
     """
+    r = closed_residual(count, n_slots, kind, s, aux, scale, lower, upper)
+    if r == r:
+        fill_gammas(r, n_slots, kind, s, aux, scale, lower, upper, gamma)
+        return r
     for k in range(n_slots):
         if kind[k] == POISSON and aux[k] <= 0.0 and s[k] != 0.0:
-            r = -scale[k] / s[k]
-            if r < 1.0:
-                value = balanced_gamma(r, k, count, n_slots, kind, s, aux, scale, lower, upper)
+            pole: float = -scale[k] / s[k]
+            if pole < 1.0:
+                value = balanced_gamma(pole, k, count, n_slots, kind, s, aux, scale, lower, upper)
                 if value >= 0.0:
-                    fill_gammas(r, n_slots, kind, s, aux, scale, lower, upper, gamma)
+                    fill_gammas(pole, n_slots, kind, s, aux, scale, lower, upper, gamma)
                     gamma[k] = value
-                    return r
+                    return pole
     r = residual_root(count, n_slots, kind, s, aux, scale, lower, upper)
     fill_gammas(r, n_slots, kind, s, aux, scale, lower, upper, gamma)
     return r

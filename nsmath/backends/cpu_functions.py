@@ -69,7 +69,8 @@ def log_gap(d: float) -> float:
             2.0 / 7.0 + u * (
                 2.0 / 9.0 + u * (2.0 / 11.0 + u * (2.0 / 13.0 + u * (2.0 / 15.0 + u * (2.0 / 17.0 + u * (
                     2.0 / 19.0 + u * 2.0 / 21.0))))))))  # fmt: skip
-    return ((d - f - e * _LN2_HIGH) - e * _LN2_LOW) + s * (f - u * tail)
+    gap: float = ((d - f - e * _LN2_HIGH) - e * _LN2_LOW) + s * (f - u * tail)
+    return gap
 
 
 @inlined

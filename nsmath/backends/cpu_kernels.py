@@ -68,8 +68,8 @@ def entry_strip(
 
 @kernel
 def cell_factor(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, q: int, first_entry: int, log_slope: Array, base: Array, factor: Array,
-    w: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, q: int, first_entry: int, log_slope: Array,
+    base: Array, factor: Array, w: Array,
 ) -> None:
     """Fill ``base``, the product of a cell's interpolated factors, and ``factor``, that times its scalars."""
     poly, expo = w[POLY], w[EXPO]
@@ -79,7 +79,8 @@ def cell_factor(
     for e in range(ints[t.cell_entry + q], ints[t.cell_entry + q + 1]):
         entry_strip(
             z[ints[t.entry_z + e], s0 : s0 + STRIP], poly, expo, w[VALUE], w[SLOPE], log_slope[e - first_entry],
-            t.threshold, floats[t.entry_poly + 6 * e : t.entry_poly + 6 * e + 6], floats[t.entry_log + 2 * e], -floats[t.entry_log + 2 * e + 1],
+            t.threshold, floats[t.entry_poly + 6 * e : t.entry_poly + 6 * e + 6], floats[t.entry_log + 2 * e],
+            -floats[t.entry_log + 2 * e + 1],
         )  # fmt: skip
     for i in range(STRIP):
         poly[i] *= exponential(expo[i])
@@ -98,7 +99,9 @@ def multiply(out: Array, x_row: Array) -> None:
 
 
 @kernel
-def row_product(t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, r: int, without: int, out: Array) -> None:
+def row_product(
+    t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, r: int, without: int, out: Array,
+) -> None:
     """Fill ``out`` with the product of row r's own factors, leaving out the one at ``without`` (or none)."""
     for i in range(STRIP):
         out[i] = 1.0
@@ -108,7 +111,9 @@ def row_product(t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, r:
 
 
 @kernel
-def constraint_terms(t: Offsets, ints: IntArray, floats: Array, z: Array, aux: Array, s0: int, gradient: Array, total: Array) -> None:
+def constraint_terms(
+    t: Offsets, ints: IntArray, floats: Array, z: Array, aux: Array, s0: int, gradient: Array, total: Array,
+) -> None:
     """Add the constraint terms of the minimised parameters and their derivatives."""
     for k in range(t.n_z_normal):
         p, sigma = ints[t.z_normal + k], floats[t.z_normal_sigma + k]
@@ -128,7 +133,8 @@ def constraint_terms(t: Offsets, ints: IntArray, floats: Array, z: Array, aux: A
 
 @kernel
 def channel_slots(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array,
+    base: Array, factor: Array,
     slots: Array, w: Array,
 ) -> None:
     """Fill a channel's rows: cell factors, entry slopes, slot sums ``sum of a m x``."""
@@ -154,7 +160,8 @@ def channel_slots(
 
 @kernel
 def pull_back_channel(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array, base: Array, factor: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array,
+    base: Array, factor: Array,
     weight: Array, row_weight: Array, gradient: Array, w: Array,
 ) -> None:
     """Turn slot weights into row weights d NLL / d a_r, and add the gradients of all factors of a channel."""
@@ -204,7 +211,8 @@ def pull_back_channel(
 
 @kernel
 def likelihood(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, data: Array, aux: Array, width: int, profile: bool, gammas: Array,
+    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, data: Array, aux: Array, width: int,
+    profile: bool, gammas: Array,
     nll: Array, gradient: Array, row_weight: Array, rates: Array,
 ) -> None:
     """Epilog of the template matmul: the NLL of every column and all of its gradient but the histosys part.
@@ -235,9 +243,12 @@ def likelihood(
             slot0 = ints[t.bin_slot + ints[t.channel_bin + c]]
             for b in range(ints[t.channel_bin + c], ints[t.channel_bin + c + 1]):
                 bin_values(
-                    t, ints, floats, b, slot0, slots, weight, s0, n_used, profile, data, aux, gammas, rates, small, kind, w
+                    t, ints, floats, b, slot0, slots, weight, s0, n_used, profile, data, aux, gammas, rates, small,
+                    kind, w,
                 )  # fmt: skip
-            pull_back_channel(t, ints, floats, z, shapes, c, s0, log_slope, base, factor, weight, row_weight, gradient, w)
+            pull_back_channel(
+                t, ints, floats, z, shapes, c, s0, log_slope, base, factor, weight, row_weight, gradient, w,
+            )  # fmt: skip
         constraint_terms(t, ints, floats, z, aux, s0, gradient, total)
         for i in range(STRIP):
             nll[s0 + i] = total[i]

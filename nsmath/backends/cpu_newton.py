@@ -42,48 +42,51 @@ def additive_derivatives(additive: Array, x: float) -> tuple[float, float]:
 
 @kernel
 def bin_weights(
-    t: Offsets, ints: IntArray, floats: Array, b: int, count: float, aux: Array, slots: Array, omega: Array,
-    share: Array, weight: Array, small: Array, kind: IntArray,
+    t: Offsets, ints: IntArray, floats: Array, counts: Array, aux: Array, slots: Array, omega: Array, share: Array,
+    weight: Array, small: Array, kind: IntArray,
 ) -> None:
-    """Fill one bin's slot weights ``omega``, ``share`` c_l = d(gamma_l S_l)/dS_l at fixed r, and J-row weights."""
-    first, last = ints[t.bin_slot + b], ints[t.bin_slot + b + 1]
-    for slot in range(first, last):
-        k, g = slot - first, ints[t.slot_gamma + slot]
-        small[0, k] = slots[slot]
-        kind[k] = NO_GAMMA
-        if g >= 0:
-            kind[k], small[1, k] = ints[t.gamma_is_poisson + g], aux[g]
-            small[2, k], small[3, k], small[4, k] = floats[t.gamma_scale + g], floats[t.gamma_lower + g], floats[t.gamma_upper + g]
-    if ints[t.slot_gamma + last - 1] >= 0:
-        r = solve_bin(count, last - first, kind, small[0], small[1], small[2], small[3], small[4], small[5])
-        rate, slope = asked_rate(r, last - first, kind, small[0], small[1], small[2], small[3], small[4])
-    else:
-        rate, slope = 0.0, 0.0
+    """Fill the slot weights ``omega``, ``share`` c_l = d(gamma_l S_l)/dS_l at fixed r, and the J-rows' weights."""
+    for b in range(t.n_bins):
+        count = counts[b]
+        first, last = ints[t.bin_slot + b], ints[t.bin_slot + b + 1]
         for slot in range(first, last):
-            rate += slots[slot]
-        r = 1.0 - count / rate if count > 0.0 else 1.0
-    w = count / (rate * rate) if rate > 0.0 else 0.0
-    w /= 1.0 - w * slope
-    if count <= 0.0 and r < 1.0 and slope < 0.0:
-        # The rate is held at its bound 0, as if its weight were infinite.
-        w = -1.0 / slope
-    weight[b] = w
-    for slot in range(first, last):
-        g = ints[t.slot_gamma + slot]
-        if g < 0:
-            omega[slot], share[slot] = r, 1.0
-            continue
-        s, scale, gamma = slots[slot], floats[t.gamma_scale + g], small[5, slot - first]
-        per_s = 0.0
-        if floats[t.gamma_lower + g] < gamma < floats[t.gamma_upper + g]:
-            per_s = -gamma * r / (scale + s * r) if ints[t.gamma_is_poisson + g] else -scale * scale * r
-        omega[slot], share[slot] = r * gamma, gamma + s * per_s
-        if ints[t.slot_k + slot] >= 0:
-            weight[ints[t.slot_k + slot]] = r * per_s
+            k, g = slot - first, ints[t.slot_gamma + slot]
+            small[0, k] = slots[slot]
+            kind[k] = NO_GAMMA
+            if g >= 0:
+                kind[k], small[1, k] = ints[t.gamma_is_poisson + g], aux[g]
+                small[2, k], small[3, k] = floats[t.gamma_scale + g], floats[t.gamma_lower + g]
+                small[4, k] = floats[t.gamma_upper + g]
+        if ints[t.slot_gamma + last - 1] >= 0:
+            r = solve_bin(count, last - first, kind, small[0], small[1], small[2], small[3], small[4], small[5])
+            rate, slope = asked_rate(r, last - first, kind, small[0], small[1], small[2], small[3], small[4])
         else:
-            # One slot: both terms stand on the same J, so one J-row with their sum will do.
-            weight[b] = w * share[slot] * share[slot] + r * per_s
-            share[slot] = 1.0
+            rate, slope = 0.0, 0.0
+            for slot in range(first, last):
+                rate += slots[slot]
+            r = 1.0 - count / rate if count > 0.0 else 1.0
+        w = count / (rate * rate) if rate > 0.0 else 0.0
+        w /= 1.0 - w * slope
+        if count <= 0.0 and r < 1.0 and slope < 0.0:
+            # The rate is held at its bound 0, as if its weight were infinite.
+            w = -1.0 / slope
+        weight[b] = w
+        for slot in range(first, last):
+            g = ints[t.slot_gamma + slot]
+            if g < 0:
+                omega[slot], share[slot] = r, 1.0
+                continue
+            s, scale, gamma = slots[slot], floats[t.gamma_scale + g], small[5, slot - first]
+            per_s = 0.0
+            if floats[t.gamma_lower + g] < gamma < floats[t.gamma_upper + g]:
+                per_s = -gamma * r / (scale + s * r) if ints[t.gamma_is_poisson + g] else -scale * scale * r
+            omega[slot], share[slot] = r * gamma, gamma + s * per_s
+            if ints[t.slot_k + slot] >= 0:
+                weight[ints[t.slot_k + slot]] = r * per_s
+            else:
+                # One slot: both terms stand on the same J, so one J-row with their sum will do.
+                weight[b] = w * share[slot] * share[slot] + r * per_s
+                share[slot] = 1.0
 
 
 @kernel
@@ -118,7 +121,7 @@ def curvature_factors(
     slope, bend, scratch = np.empty(t.n_histosys), np.empty(t.n_histosys), np.empty((4, t.n_histosys))
     row_factor, slots = np.empty(t.n_rows), np.empty(n_l)
     omega, share, weight = np.empty(n_l), np.empty(n_l), np.empty(t.n_k)
-    gamma_aux = np.empty(t.n_gammas)
+    gamma_aux, counts = np.empty(t.n_gammas), np.empty(t.n_bins)
     small, kind = np.empty((6, t.max_slots)), np.empty(t.max_slots, dtype=np.int64)
     vectors, half, diagonal = np.empty((t.n_cells, n_z)), np.empty((n_z, n_z)), np.empty(n_z)
     for i in range(width):
@@ -140,7 +143,8 @@ def curvature_factors(
             log_slope[e] = entries[2, e]
         slot_sums(t, ints, c.n_factors, x, shape, entries[1], log_slope, row_factor, slots)
         for b in range(t.n_bins):
-            bin_weights(t, ints, floats, b, data[b, i], gamma_aux, slots, omega, share, weight, small, kind)
+            counts[b] = data[b, i]
+        bin_weights(t, ints, floats, counts, gamma_aux, slots, omega, share, weight, small, kind)
         constraint_curvatures(t, ints, floats, x, aux, i, prior[i])
         for p in range(n_z):
             diagonal[p] = prior[i, p]

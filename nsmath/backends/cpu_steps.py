@@ -1,8 +1,8 @@
 """Damped Newton steps, one column after the other: bounded, with a Cholesky factor of their own.
 
-Levenberg-Marquardt damping in the metric of the Hessian's own diagonal, or the constraint's where that is larger (Nocedal & Wright, Numerical Optimization,
-2nd ed., section 4.1 and 10.3), on the free parameters of a projected Newton method (Bertsekas, SIAM J. Control
-Optim. 20 (1982) 221).
+Levenberg-Marquardt damping in the metric of the Hessian's own diagonal, or the constraint's where that is larger
+(Nocedal & Wright, Numerical Optimization, 2nd ed., section 4.1 and 10.3), on the free parameters of a projected
+Newton method (Bertsekas, SIAM J. Control Optim. 20 (1982) 221).
 """
 
 from __future__ import annotations
