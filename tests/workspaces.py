@@ -26,7 +26,7 @@ from nsmath.model.model import Model
 from nsmath.plan.plan import backend_model
 
 EXAMPLES = settings(
-    derandomize=True, deadline=None, max_examples=40, database=None, phases=[Phase.explicit, Phase.generate]
+    derandomize=True, deadline=None, max_examples=32, database=None, phases=[Phase.explicit, Phase.generate]
 )
 FEW_EXAMPLES = settings(EXAMPLES, max_examples=12)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,8 +33,9 @@ def source_hash() -> str:
     return sha.hexdigest()[:16]
 
 
+@cache
 def kernel_cache_folder() -> Path:
-    """Return the folder that holds the compiled kernels of exactly these sources."""
+    """Return the folder that holds the compiled kernels of exactly these sources; fixed for the life of a process."""
     return cache_folder() / "kernels" / source_hash()
 
 
