@@ -88,6 +88,7 @@ def bench_toys(options: argparse.Namespace) -> None:
     for name in options.only or [*TOYS, *(f"real/{name}" for name in REAL)]:
         path = options.data / f"{name}.json"
         n, n_peer = TOYS.get(name, REAL_TOYS)
+        n_peer = min(n_peer, options.peer_toys or n_peer)
         model = Model.from_workspace(Workspace.from_file(path))
         with Plan(model, threads=options.threads) as plan:
             hypotest_toys(model, 1.0, n_toys=50, plan=plan)
@@ -233,6 +234,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--toys", type=int, default=1_000_000, help="toys of each ensemble in the memory benchmark")
+    parser.add_argument("--peer-toys", type=int, help="at most this many toys of each ensemble for the peer")
     parser.add_argument("--limit", type=float, default=900.0, help="seconds that a peer may take")
     parser.add_argument("--nextstat", default=shutil.which("nextstat"), help="the peer's command")
     parser.add_argument("--peer-python", help="python that has nextstat or pyhf")

@@ -109,4 +109,4 @@ def announce_compilation() -> None:
 
     # The folder is that of exactly these sources and versions: after an upgrade kernels are compiled again.
     if not any(kernel_cache_folder().rglob("*.nbi")):
-        click.echo("compiling kernels for this machine, once: about 20 s ...", err=True)
+        click.echo("compiling kernels for this machine, once: about a minute on two cores ...", err=True)
