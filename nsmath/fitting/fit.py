@@ -37,7 +37,6 @@ class FitResult:
     nll : -ln L of main and auxiliary data with all constants, as pyhf's ``-logpdf``; not twice.
     status : how the minimisation ended; n_iterations : its iterations.
     at_bound : names of free parameters that end on a bound.
-    decrement : the NLL that a further Newton step would gain.
     """
 
     measurement: str

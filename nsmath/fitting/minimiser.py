@@ -228,7 +228,7 @@ def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray, x: Array
     """Approach the edge of the domain from inside ``x`` (Z, n); return the columns that this does not help.
 
     Where a rate would go below 0 in an empty bin, the minimum lies on the edge lambda = 0, at which the NLL has a
-    kink. Pseudo-counts e in empty bins make it smooth and move the minimum's NLL by about e log e; they shrink to
+    kink. Pseudo-counts e in empty bins make it smooth and move the minimum's NLL by the order of e; they shrink to
     nothing (docs/maths.md).
     """
     has_empty = (problem.data[:, failed] <= 0.0).any(axis=0)
