@@ -29,8 +29,8 @@ class CpuModel:
         self.tensors = tensors
         self.tables: KernelTables = kernel_tables(tensors)
         self.curvature_tables = cpu_curvature.curvature_tables(tensors)
-        self.library: MatmulLibrary = matmul_library()
-        self.description = self.library.name
+        self.matmuls: MatmulLibrary = matmul_library()
+        self.description = self.matmuls.name
         # The nominal yields are a last column that meets a row of ones: one matmul, no separate addition.
         self.shapes_matrix = np.ascontiguousarray(np.hstack([tensors.template, tensors.nominal[:, None]]))
         self.pull_matrix = np.ascontiguousarray(tensors.template.T)
@@ -103,7 +103,7 @@ class CpuTile:
         width = min(-(-self.n // step) * step, -(-self.width // STRIP) * STRIP)
         key = (name, width)
         if key not in self._matmuls:
-            self._matmuls[key] = self.model.library.planner(a, b[:, :width], out[:, :width])
+            self._matmuls[key] = self.model.matmuls.planner(a, b[:, :width], out[:, :width])
         return self._matmuls[key]
 
     @property
@@ -230,7 +230,7 @@ class CpuTile:
         n = min(-(-self.n // BATCH_STEP) * BATCH_STEP, self.width)
         key = ("curvature", n)
         if key not in self._matmuls:
-            self._matmuls[key] = self.model.library.planner(
+            self._matmuls[key] = self.model.matmuls.planner(
                 self.left[:n].transpose(0, 2, 1), self.right[:n], self.hessian[:n], accumulate=True
             )
         self._matmuls[key].execute()
