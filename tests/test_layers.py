@@ -14,7 +14,7 @@ LAYERS = ("foundation", "formulas", "spec", "model", "backends", "plan", "fittin
 FOUNDATION = {"errors", "_typing", "paths", "__init__", "__main__"}
 # Package -> the files that may import it; everything else must do without.
 CONFINED = {
-    "numba": ("backends/jit.py", "backends/cpu_functions.py"),
+    "numba": ("backends/jit.py", "backends/cpu_functions.py", "backends/cpu_strips.py"),
     "llvmlite": ("backends/cpu_functions.py",),
     "nvmath": ("backends/matmul.py",),
     "yaml": ("plan/cache.py",),

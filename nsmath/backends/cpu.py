@@ -6,12 +6,15 @@ import numpy as np
 
 from nsmath._typing import AnyArray, Array, BoolArray, IntArray
 from nsmath.backends import cpu_curvature, cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps, cpu_warm
-from nsmath.backends.cpu_tensors import STRIP, KernelTables, kernel_tables
+from nsmath.backends.cpu_strips import STRIP
+from nsmath.backends.cpu_tensors import KernelTables, kernel_tables
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
 from nsmath.model.tensors import ModelTensors
 
 BATCH_STEP = 4
 """Batched matmuls of Hessians are planned for multiples of this many columns."""
+FEW = 8
+"""Up to so many columns, as in a single fit, matmuls take just these; all other widths are whole strips."""
 LADDER_STEPS = 8
 """A tile's matmuls are planned for this many widths; finished columns shrink it to the next one that holds."""
 
@@ -83,7 +86,7 @@ class CpuTile:
             self._steps, self._changes = np.zeros((memory, n_z, size)), np.zeros((memory, n_z, size))
             self._head, self._n_pairs = 0, 0
         if curvature:
-            n_k = model.tables.offsets.n_k
+            n_k = int(model.tables.header["n_k"])
             self.left, self.right = np.zeros((width, n_k, n_z)), np.zeros((width, n_k, n_z))
             self.hessian, self.prior = np.zeros((width, n_z, n_z)), np.zeros((width, n_z))
             self.damping, self.predicted = np.zeros(width), np.zeros(width)
@@ -101,6 +104,8 @@ class CpuTile:
         """Return the matmul of this operation for the narrowest planned width that holds the active columns."""
         step = STRIP * -(-self.width // (STRIP * LADDER_STEPS))
         width = min(-(-self.n // step) * step, -(-self.width // STRIP) * STRIP)
+        if self.n <= FEW:
+            width = FEW
         key = (name, width)
         if key not in self._matmuls:
             self._matmuls[key] = self.model.matmuls.planner(a, b[:, :width], out[:, :width])
@@ -124,7 +129,7 @@ class CpuTile:
         """Epilog: rates, gammas, NLL, row weights and the gradient's other parts."""
         tables = self.model.tables
         cpu_kernels.likelihood(
-            tables.offsets, tables.ints, tables.floats, z, self._shapes, self.data, self.aux, self.n, profile,
+            tables.header, tables.ints, tables.floats, z, self._shapes, self.data, self.aux, self.n, profile,
             self.gammas, nll, gradient, self._row_weight, self.rate,
         )  # fmt: skip
 
@@ -208,6 +213,10 @@ class CpuTile:
     def accept(self) -> None:
         """Evaluate the trials and take those that decrease the NLL enough."""
         self.evaluate(self.trial, self.trial_nll, self.trial_gradient)
+        self.take()
+
+    def take(self) -> None:
+        """Take the evaluated trials that decrease the NLL enough."""
         self._head = (self._head + 1) % self.memory
         self._n_pairs = min(self._n_pairs + 1, self.memory)
         cpu_lbfgs.accept(
@@ -223,7 +232,7 @@ class CpuTile:
         self.interpolate(self.x)
         self.shapes()
         cpu_newton.curvature_factors(
-            tables.offsets, tables.ints, tables.floats, self.model.curvature_tables, self.n, self.todo, self.x,
+            tables.header, tables.ints, tables.floats, self.model.curvature_tables, self.n, self.todo, self.x,
             self._shapes, self.data, self.aux, self.left, self.right, self.hessian, self.prior,
         )  # fmt: skip
         # Hessians of dropped columns are not computed: plans for every few columns.

@@ -11,8 +11,9 @@ import math
 from nsmath._typing import Array, IntArray
 from nsmath.backends.cpu_bins import NO_GAMMA, ROOT_TOLERANCE, gamma_at, normal_bin_rate, poisson_bin_rate, solve_bin
 from nsmath.backends.cpu_functions import log_gap
-from nsmath.backends.cpu_tensors import STRIP, Offsets
-from nsmath.backends.jit import inlined, kernel
+from nsmath.backends.cpu_strips import STRIP, strip
+from nsmath.backends.cpu_tensors import Offsets
+from nsmath.backends.jit import inlined, inner
 
 # Rows of a strip's scratch.
 POLY, EXPO, VALUE, SLOPE, CELL, OTHER, COUNT, RESIDUAL, GAMMA, RATE, TOTAL, MARK, ZERO, N_ROWS = range(14)
@@ -23,7 +24,13 @@ MAX_STRIP_STEPS = 12
 
 @inlined
 def one_poisson_gamma(
-    scale: float, o: Array, s: Array, count: Array, aux: Array, residual: Array, out: Array,
+    scale: float,
+    o: Array,
+    s: Array,
+    count: Array,
+    aux: Array,
+    residual: Array,
+    out: Array,
 ) -> None:
     """Solve bins ``o + gamma s`` with a Poisson constraint in closed form; NaN where that does not apply."""
     for i in range(STRIP):
@@ -46,7 +53,7 @@ def one_normal_gamma(scale: float, o: Array, s: Array, count: Array, aux: Array,
         out[i] = aux[i] - variance * s[i] * residual[i]
 
 
-@kernel
+@inner
 def add_deviance(rate: Array, count: Array, total: Array) -> None:
     """Add the Poisson terms of a strip to ``total``; see `nsmath.backends.cpu_bins.poisson_term`."""
     for i in range(STRIP):
@@ -107,10 +114,19 @@ def root_step(count: Array, rate: Array, slope: Array, bad: Array, r: Array, mar
     return left
 
 
-@kernel
+@inner
 def several_gammas(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int, aux: Array,
-    gammas: Array, w: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    first: int,
+    last: int,
+    slot0: int,
+    slots: Array,
+    s0: int,
+    aux: Array,
+    gammas: Array,
+    w: Array,
 ) -> None:
     """Solve bins with several gammas, all columns abreast; mark the columns that plain Newton steps do not solve."""
     r, count, mark, rate, slope, bad = w[RESIDUAL], w[COUNT], w[MARK], w[RATE], w[SLOPE], w[OTHER]
@@ -128,7 +144,7 @@ def several_gammas(
                     rate[i] += s[i]
                 continue
             scale, lower, upper = floats[t.gamma_scale + g], floats[t.gamma_lower + g], floats[t.gamma_upper + g]
-            aux_row = aux[ints[t.gamma_aux + g], s0 : s0 + STRIP]
+            aux_row = strip(aux, ints[t.gamma_aux + g], s0)
             if ints[t.gamma_is_poisson + g]:
                 add_asked_poisson(scale, lower, upper, r, s, aux_row, rate, slope, bad)
             else:
@@ -140,7 +156,7 @@ def several_gammas(
         if g < 0:
             continue
         scale, lower, upper = floats[t.gamma_scale + g], floats[t.gamma_lower + g], floats[t.gamma_upper + g]
-        aux_row, out = aux[ints[t.gamma_aux + g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP]
+        aux_row, out = strip(aux, ints[t.gamma_aux + g], s0), strip(gammas, g, s0)
         kind = ints[t.gamma_is_poisson + g]
         for i in range(STRIP):
             out[i] = gamma_at(r[i], s[i], kind, aux_row[i], scale, lower, upper)
@@ -148,8 +164,17 @@ def several_gammas(
 
 @inlined
 def gather_slots(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, i: int,
-    column: int, aux: Array, small: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    first: int,
+    last: int,
+    slot0: int,
+    slots: Array,
+    i: int,
+    column: int,
+    aux: Array,
+    small: Array,
     kind: IntArray,
 ) -> None:
     """Copy one column of a bin's slots into the small arrays that `solve_bin` takes."""
@@ -166,17 +191,28 @@ def gather_slots(
         small[4, k] = floats[t.gamma_upper + g]
 
 
-@kernel
+@inner
 def bin_gammas(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int,
-    n: int, aux: Array, gammas: Array,
-    small: Array, kind: IntArray, w: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    first: int,
+    last: int,
+    slot0: int,
+    slots: Array,
+    s0: int,
+    n: int,
+    aux: Array,
+    gammas: Array,
+    small: Array,
+    kind: IntArray,
+    w: Array,
 ) -> None:
     """Profile a bin's gammas into ``gammas``; the RESIDUAL row becomes r."""
     residual, count, mark = w[RESIDUAL], w[COUNT], w[MARK]
     g = ints[t.slot_gamma + last - 1]
     if last - first == 1 or (last - first == 2 and ints[t.slot_gamma + first] < 0):
-        aux_row, out = aux[ints[t.gamma_aux + g], s0 : s0 + STRIP], gammas[g, s0 : s0 + STRIP]
+        aux_row, out = strip(aux, ints[t.gamma_aux + g], s0), strip(gammas, g, s0)
         o, s = slots[first - slot0] if last - first == 2 else w[ZERO], slots[last - 1 - slot0]
         if ints[t.gamma_is_poisson + g]:
             one_poisson_gamma(floats[t.gamma_scale + g], o, s, count, aux_row, residual, out)
@@ -199,10 +235,19 @@ def bin_gammas(
                 gammas[ints[t.slot_gamma + slot], s0 + i] = small[5, slot - first]
 
 
-@kernel
+@inner
 def bin_rate(
-    t: Offsets, ints: IntArray, floats: Array, first: int, last: int, slot0: int, slots: Array, s0: int,
-    solved: bool, gammas: Array, w: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    first: int,
+    last: int,
+    slot0: int,
+    slots: Array,
+    s0: int,
+    solved: bool,
+    gammas: Array,
+    w: Array,
 ) -> None:
     """Fill the RATE row, and the RESIDUAL row where profiling has not."""
     rate, count, residual = w[RATE], w[COUNT], w[RESIDUAL]
@@ -214,7 +259,7 @@ def bin_rate(
             for i in range(STRIP):
                 rate[i] += s[i]
         else:
-            gamma_row = gammas[g, s0 : s0 + STRIP]
+            gamma_row = strip(gammas, g, s0)
             for i in range(STRIP):
                 rate[i] += s[i] * gamma_row[i]
     if solved:
@@ -226,17 +271,31 @@ def bin_rate(
             residual[i] = 1.0 - count[i] / rate[i] if count[i] > 0.0 else 1.0
 
 
-@kernel
+@inner
 def bin_values(
-    t: Offsets, ints: IntArray, floats: Array, b: int, slot0: int, slots: Array, weight: Array, s0: int,
-    n_used: int, profile: bool,
-    data: Array, aux: Array, gammas: Array, rates: Array, small: Array, kind: IntArray, w: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    b: int,
+    slot0: int,
+    slots: Array,
+    weight: Array,
+    s0: int,
+    n_used: int,
+    profile: bool,
+    data: Array,
+    aux: Array,
+    gammas: Array,
+    rates: Array,
+    small: Array,
+    kind: IntArray,
+    w: Array,
 ) -> None:
     """Add bin b's Poisson term and its gammas' terms to the TOTAL row; fill its slots' rows d NLL / d S_l."""
     count, rate, residual, total = w[COUNT], w[RATE], w[RESIDUAL], w[TOTAL]
     first, last = ints[t.bin_slot + b], ints[t.bin_slot + b + 1]
     solved = profile and ints[t.slot_gamma + last - 1] >= 0
-    data_row, rate_row = data[b, s0 : s0 + STRIP], rates[b, s0 : s0 + STRIP]
+    data_row, rate_row = strip(data, b, s0), strip(rates, b, s0)
     for i in range(STRIP):
         count[i] = data_row[i]
     if solved:
@@ -251,7 +310,7 @@ def bin_values(
             for i in range(STRIP):
                 target[i] = residual[i]
             continue
-        gamma_row, aux_row = gammas[g, s0 : s0 + STRIP], aux[ints[t.gamma_aux + g], s0 : s0 + STRIP]
+        gamma_row, aux_row = strip(gammas, g, s0), strip(aux, ints[t.gamma_aux + g], s0)
         scale = floats[t.gamma_scale + g]
         for i in range(STRIP):
             target[i] = residual[i] * gamma_row[i]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from nsmath._typing import Array, IntArray
-from nsmath.backends.jit import inlined, kernel
+from nsmath.backends.jit import inlined, inner
 
 NO_GAMMA, NORMAL, POISSON = -1, 0, 1
 """Kinds of slot."""
@@ -65,7 +65,7 @@ def normal_bin_rate(o: float, s: float, count: float, aux: float, variance: floa
     return 0.5 * (b + root) if b >= 0.0 else 2.0 * v * count / (root - b)
 
 
-@kernel
+@inner
 def asked_rate(
     r: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array
 ) -> tuple[float, float]:
@@ -85,10 +85,18 @@ def asked_rate(
     return rate, slope
 
 
-@kernel
+@inner
 def balanced_gamma(
-    r: float, free: int, count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array,
-    lower: Array, upper: Array,
+    r: float,
+    free: int,
+    count: float,
+    n_slots: int,
+    kind: IntArray,
+    s: Array,
+    aux: Array,
+    scale: Array,
+    lower: Array,
+    upper: Array,
 ) -> float:
     """Return the gamma of slot ``free`` that balances its bin at residual ``r``, -1 where its bounds forbid it.
 
@@ -127,9 +135,16 @@ def closed_residual(
     return math.nan
 
 
-@kernel
+@inner
 def solve_bin(
-    count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array,
+    count: float,
+    n_slots: int,
+    kind: IntArray,
+    s: Array,
+    aux: Array,
+    scale: Array,
+    lower: Array,
+    upper: Array,
     gamma: Array,
 ) -> float:
     """Fill ``gamma`` with a bin's stationary gammas and return its residual r; NaN where no rate >= 0 exists.
@@ -158,7 +173,14 @@ def solve_bin(
 
 @inlined
 def fill_gammas(
-    r: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array,
+    r: float,
+    n_slots: int,
+    kind: IntArray,
+    s: Array,
+    aux: Array,
+    scale: Array,
+    lower: Array,
+    upper: Array,
     gamma: Array,
 ) -> None:
     """Fill ``gamma`` for the residual ``r``; 1 where a slot has none."""
@@ -169,7 +191,7 @@ def fill_gammas(
             gamma[k] = gamma_at(r, s[k], kind[k], aux[k], scale[k], lower[k], upper[k])
 
 
-@kernel
+@inner
 def residual_root(
     count: float, n_slots: int, kind: IntArray, s: Array, aux: Array, scale: Array, lower: Array, upper: Array
 ) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from nsmath._typing import Array, IntArray
 from nsmath.backends.cpu_functions import exponential
 from nsmath.backends.cpu_tensors import Offsets
-from nsmath.backends.jit import inlined, kernel
+from nsmath.backends.jit import inlined, inner
 from nsmath.model.tensors import ModelTensors
 
 
@@ -79,7 +79,7 @@ def curvature_tables(tensors: ModelTensors) -> CurvatureTables:
     )
 
 
-@kernel
+@inner
 def entry_logs(x: Array, entry_z: IntArray, poly: Array, side: Array, threshold: float, out: Array) -> None:
     """Fill ``out`` (4, E) with alpha, f, f'/f and f''/f of every normsys entry.
 
@@ -112,10 +112,17 @@ def entry_logs(x: Array, entry_z: IntArray, poly: Array, side: Array, threshold:
         bend[e] = bend[e] if abs(at[e]) < threshold else slope[e] * slope[e]
 
 
-@kernel
+@inner
 def slot_sums(
-    t: Offsets, ints: IntArray, n_factors: int, x: Array, shape: Array, value: Array, log_slope: Array,
-    row_factor: Array, slots: Array,
+    t: Offsets,
+    ints: IntArray,
+    n_factors: int,
+    x: Array,
+    shape: Array,
+    value: Array,
+    log_slope: Array,
+    row_factor: Array,
+    slots: Array,
 ) -> None:
     """Fill the row factors (all of m x) and slot sums, and 1 / x of the other factors behind the entries' slopes."""
     slots[:] = 0.0
@@ -159,11 +166,23 @@ def scatter(out: Array, where: IntArray, factor: float, row: Array) -> None:
         out[where[k]] += factor * row[k]
 
 
-@kernel
+@inner
 def cell_vectors(
-    t: Offsets, ints: IntArray, c: CurvatureTables, shape: Array, row_factor: Array, omega: Array, share: Array,
-    bend: Array, log_slope: Array, additive_slope: Array, additive_bend: Array, scratch: Array, vectors: Array,
-    diagonal: Array, right: Array,
+    t: Offsets,
+    ints: IntArray,
+    c: CurvatureTables,
+    shape: Array,
+    row_factor: Array,
+    omega: Array,
+    share: Array,
+    bend: Array,
+    log_slope: Array,
+    additive_slope: Array,
+    additive_bend: Array,
+    scratch: Array,
+    vectors: Array,
+    diagonal: Array,
+    right: Array,
 ) -> None:
     """Fill every cell's ``vectors`` w (Q, Z); add to ``diagonal`` (Z,), and the cells' rows to ``right`` (K, Z).
 
@@ -228,7 +247,7 @@ def add_four(out: Array, a: float, b: float, c: float, d: float, r0: Array, r1: 
         out[p] += a * r0[p] + b * r1[p] + c * r2[p] + d * r3[p]
 
 
-@kernel
+@inner
 def outer_products(
     z_start: IntArray, z_cell: IntArray, z_log: IntArray, log_slope: Array, vectors: Array, out: Array
 ) -> None:
@@ -249,10 +268,17 @@ def outer_products(
             k += 1
 
 
-@kernel
+@inner
 def row_factor_pairs(
-    t: Offsets, ints: IntArray, c: CurvatureTables, shape: Array, row_factor: Array, omega: Array, log_slope: Array,
-    additive_slope: Array, out: Array,
+    t: Offsets,
+    ints: IntArray,
+    c: CurvatureTables,
+    shape: Array,
+    row_factor: Array,
+    omega: Array,
+    log_slope: Array,
+    additive_slope: Array,
+    out: Array,
 ) -> None:
     """Add to M (Z, Z) what per-bin factors share with each other and with everything else of their rows."""
     n_logs = t.n_entries + c.n_factors
@@ -276,7 +302,7 @@ def row_factor_pairs(
                     row[c.hist_z[h0 + k]] += w * (c.block_s[block] + slope * c.block_a[block])
 
 
-@kernel
+@inner
 def finish_j_rows(t: Offsets, ints: IntArray, share: Array, weight: Array, left: Array, right: Array) -> None:
     """Add the slots' own J-rows to their bins', and fill ``left`` (K, Z), the J-rows times their weights."""
     for b in range(t.n_bins):
@@ -290,7 +316,7 @@ def finish_j_rows(t: Offsets, ints: IntArray, share: Array, weight: Array, left:
             target[p] = w * source[p]
 
 
-@kernel
+@inner
 def symmetric_sum(half: Array, diagonal: Array, out: Array) -> None:
     """Fill ``out`` with M + M' above the diagonal, ``diagonal`` on it, 0 below."""
     n = out.shape[0]

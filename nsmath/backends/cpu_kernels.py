@@ -17,8 +17,9 @@ from nsmath._typing import Array, IntArray
 from nsmath.backends.cpu_bin_strips import CELL, EXPO, N_ROWS, OTHER, POLY, SLOPE, TOTAL, VALUE, bin_values
 from nsmath.backends.cpu_bins import poisson_term
 from nsmath.backends.cpu_functions import exponential
-from nsmath.backends.cpu_tensors import STRIP, Offsets
-from nsmath.backends.jit import inlined, kernel
+from nsmath.backends.cpu_strips import STRIP, strip
+from nsmath.backends.cpu_tensors import Offsets
+from nsmath.backends.jit import inlined, inner, kernel
 
 
 @kernel
@@ -44,8 +45,16 @@ def features(z: Array, histosys_z: IntArray, additive: Array, width: int, out: A
 
 @inlined
 def entry_strip(
-    x_row: Array, poly: Array, expo: Array, value: Array, slope: Array, out: Array, threshold: float, a: Array,
-    log_hi: float, log_lo: float,
+    x_row: Array,
+    poly: Array,
+    expo: Array,
+    value: Array,
+    slope: Array,
+    out: Array,
+    threshold: float,
+    a: Array,
+    log_hi: float,
+    log_lo: float,
 ) -> None:
     """Multiply one normsys entry into ``poly`` and ``expo``; ``out`` becomes d log(factor) / d alpha."""
     a1, a2, a3, a4, a5, a6 = a[0], a[1], a[2], a[3], a[4], a[5]
@@ -66,10 +75,19 @@ def entry_strip(
         expo[i] += 0.0 if abs(x) < threshold else (log_hi if x > 0.0 else log_lo) * x
 
 
-@kernel
+@inner
 def cell_factor(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, q: int, first_entry: int, log_slope: Array,
-    base: Array, factor: Array, w: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    z: Array,
+    s0: int,
+    q: int,
+    first_entry: int,
+    log_slope: Array,
+    base: Array,
+    factor: Array,
+    w: Array,
 ) -> None:
     """Fill ``base``, the product of a cell's interpolated factors, and ``factor``, that times its scalars."""
     poly, expo = w[POLY], w[EXPO]
@@ -78,7 +96,7 @@ def cell_factor(
         expo[i] = 0.0
     for e in range(ints[t.cell_entry + q], ints[t.cell_entry + q + 1]):
         entry_strip(
-            z[ints[t.entry_z + e], s0 : s0 + STRIP], poly, expo, w[VALUE], w[SLOPE], log_slope[e - first_entry],
+            strip(z, ints[t.entry_z + e], s0), poly, expo, w[VALUE], w[SLOPE], log_slope[e - first_entry],
             t.threshold, floats[t.entry_poly + 6 * e : t.entry_poly + 6 * e + 6], floats[t.entry_log + 2 * e],
             -floats[t.entry_log + 2 * e + 1],
         )  # fmt: skip
@@ -88,7 +106,7 @@ def cell_factor(
         base[i] = poly[i]
         factor[i] = poly[i]
     for j in range(ints[t.cell_factor + q], ints[t.cell_factor + q + 1]):
-        multiply(factor, z[ints[t.factor_z + j], s0 : s0 + STRIP])
+        multiply(factor, strip(z, ints[t.factor_z + j], s0))
 
 
 @inlined
@@ -98,27 +116,41 @@ def multiply(out: Array, x_row: Array) -> None:
         out[i] *= x_row[i]
 
 
-@kernel
+@inner
 def row_product(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, s0: int, r: int, without: int, out: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    z: Array,
+    s0: int,
+    r: int,
+    without: int,
+    out: Array,
 ) -> None:
     """Fill ``out`` with the product of row r's own factors, leaving out the one at ``without`` (or none)."""
     for i in range(STRIP):
         out[i] = 1.0
     for j in range(ints[t.row_factor_start + r], ints[t.row_factor_start + r + 1]):
         if j != without:
-            multiply(out, z[ints[t.row_factor_z + j], s0 : s0 + STRIP])
+            multiply(out, strip(z, ints[t.row_factor_z + j], s0))
 
 
-@kernel
+@inner
 def constraint_terms(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, aux: Array, s0: int, gradient: Array, total: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    z: Array,
+    aux: Array,
+    s0: int,
+    gradient: Array,
+    total: Array,
 ) -> None:
     """Add the constraint terms of the minimised parameters and their derivatives."""
     for k in range(t.n_z_normal):
         p, sigma = ints[t.z_normal + k], floats[t.z_normal_sigma + k]
-        z_row, aux_row = z[p, s0 : s0 + STRIP], aux[ints[t.z_normal_aux + k], s0 : s0 + STRIP]
-        out = gradient[p, s0 : s0 + STRIP]
+        z_row, aux_row = strip(z, p, s0), strip(aux, ints[t.z_normal_aux + k], s0)
+        out = strip(gradient, p, s0)
         for i in range(STRIP):
             pull = (z_row[i] - aux_row[i]) / sigma
             total[i] += 0.5 * pull * pull
@@ -131,11 +163,20 @@ def constraint_terms(
             gradient[p, s0 + i] += tau - (count / z[p, s0 + i] if count > 0.0 else 0.0)
 
 
-@kernel
+@inner
 def channel_slots(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array,
-    base: Array, factor: Array,
-    slots: Array, w: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    z: Array,
+    shapes: Array,
+    c: int,
+    s0: int,
+    log_slope: Array,
+    base: Array,
+    factor: Array,
+    slots: Array,
+    w: Array,
 ) -> None:
     """Fill a channel's rows: cell factors, entry slopes, slot sums ``sum of a m x``."""
     q0, slot0 = ints[t.channel_cell + c], ints[t.bin_slot + ints[t.channel_bin + c]]
@@ -148,7 +189,7 @@ def channel_slots(
         f = factor[q - q0]
         cell_factor(t, ints, floats, z, s0, q, ints[t.cell_entry + q0], log_slope, base[q - q0], f, w)
         for r in range(ints[t.cell_row + q], ints[t.cell_row + q + 1]):
-            s, shape_row = slots[ints[t.row_slot + r] - slot0], shapes[r, s0 : s0 + STRIP]
+            s, shape_row = slots[ints[t.row_slot + r] - slot0], strip(shapes, r, s0)
             if ints[t.row_factor_start + r] == ints[t.row_factor_start + r + 1]:
                 for i in range(STRIP):
                     s[i] += f[i] * shape_row[i]
@@ -158,11 +199,22 @@ def channel_slots(
                     s[i] += f[i] * shape_row[i] * other[i]
 
 
-@kernel
+@inner
 def pull_back_channel(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, c: int, s0: int, log_slope: Array,
-    base: Array, factor: Array,
-    weight: Array, row_weight: Array, gradient: Array, w: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    z: Array,
+    shapes: Array,
+    c: int,
+    s0: int,
+    log_slope: Array,
+    base: Array,
+    factor: Array,
+    weight: Array,
+    row_weight: Array,
+    gradient: Array,
+    w: Array,
 ) -> None:
     """Turn slot weights into row weights d NLL / d a_r, and add the gradients of all factors of a channel."""
     q0, slot0 = ints[t.channel_cell + c], ints[t.bin_slot + ints[t.channel_bin + c]]
@@ -172,8 +224,8 @@ def pull_back_channel(
         for i in range(STRIP):
             cell[i] = 0.0
         for r in range(ints[t.cell_row + q], ints[t.cell_row + q + 1]):
-            v, out = weight[ints[t.row_slot + r] - slot0], row_weight[r, s0 : s0 + STRIP]
-            shape_row = shapes[r, s0 : s0 + STRIP]
+            v, out = weight[ints[t.row_slot + r] - slot0], strip(row_weight, r, s0)
+            shape_row = strip(shapes, r, s0)
             if ints[t.row_factor_start + r] == ints[t.row_factor_start + r + 1]:
                 for i in range(STRIP):
                     out[i] = v[i] * f[i]
@@ -183,7 +235,7 @@ def pull_back_channel(
             for j in range(ints[t.row_factor_start + r], ints[t.row_factor_start + r + 1]):
                 # Without its own parameter: no division, so parameters may be 0.
                 row_product(t, ints, floats, z, s0, r, j, other)
-                target = gradient[ints[t.row_factor_z + j], s0 : s0 + STRIP]
+                target = strip(gradient, ints[t.row_factor_z + j], s0)
                 for i in range(STRIP):
                     target[i] += v[i] * f[i] * shape_row[i] * other[i]
             row_product(t, ints, floats, z, s0, r, -1, other)
@@ -198,22 +250,33 @@ def pull_back_channel(
                 other[i] = cell[i] * b[i]
             for k in range(ints[t.cell_factor + q], ints[t.cell_factor + q + 1]):
                 if k != j:
-                    multiply(other, z[ints[t.factor_z + k], s0 : s0 + STRIP])
-            target = gradient[ints[t.factor_z + j], s0 : s0 + STRIP]
+                    multiply(other, strip(z, ints[t.factor_z + k], s0))
+            target = strip(gradient, ints[t.factor_z + j], s0)
             for i in range(STRIP):
                 target[i] += other[i]
         multiply(cell, f)
         for e in range(ints[t.cell_entry + q], ints[t.cell_entry + q + 1]):
-            target, slope = gradient[ints[t.entry_z + e], s0 : s0 + STRIP], log_slope[e - ints[t.cell_entry + q0]]
+            target, slope = strip(gradient, ints[t.entry_z + e], s0), log_slope[e - ints[t.cell_entry + q0]]
             for i in range(STRIP):
                 target[i] += cell[i] * slope[i]
 
 
 @kernel
 def likelihood(
-    t: Offsets, ints: IntArray, floats: Array, z: Array, shapes: Array, data: Array, aux: Array, width: int,
-    profile: bool, gammas: Array,
-    nll: Array, gradient: Array, row_weight: Array, rates: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    z: Array,
+    shapes: Array,
+    data: Array,
+    aux: Array,
+    width: int,
+    profile: bool,
+    gammas: Array,
+    nll: Array,
+    gradient: Array,
+    row_weight: Array,
+    rates: Array,
 ) -> None:
     """Epilog of the template matmul: the NLL of every column and all of its gradient but the histosys part.
 
@@ -235,7 +298,7 @@ def likelihood(
         for i in range(STRIP):
             total[i] = 0.0
         for p in range(gradient.shape[0]):
-            out = gradient[p, s0 : s0 + STRIP]
+            out = strip(gradient, p, s0)
             for i in range(STRIP):
                 out[i] = 0.0
         for c in range(t.n_channels):

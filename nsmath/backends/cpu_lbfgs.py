@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from nsmath._typing import AnyArray, Array
-from nsmath.backends.cpu_tensors import STRIP
-from nsmath.backends.jit import inlined, kernel
+from nsmath.backends.cpu_strips import STRIP, strip
+from nsmath.backends.jit import inlined, inner, kernel
 
 ARMIJO = 1e-4
 SHRINK = 0.35
@@ -57,8 +57,18 @@ def take_difference(new: Array, old: Array, taken: Array, out: Array) -> None:
 
 @kernel
 def accept(
-    width: int, x: Array, nll: Array, gradient: Array, trial: Array, trial_nll: Array, trial_gradient: Array,
-    step: Array, steps: Array, changes: Array, rho: Array, head: int,
+    width: int,
+    x: Array,
+    nll: Array,
+    gradient: Array,
+    trial: Array,
+    trial_nll: Array,
+    trial_gradient: Array,
+    step: Array,
+    steps: Array,
+    changes: Array,
+    rho: Array,
+    head: int,
 ) -> None:
     """Take trials that decrease the NLL enough (Armijo) and store their pair; shorten the others' next step.
 
@@ -70,7 +80,7 @@ def accept(
         clear(slope)
         clear(sy)
         for p in range(n_z):
-            new, old, g = trial[p, s0 : s0 + STRIP], x[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP]
+            new, old, g = strip(trial, p, s0), strip(x, p, s0), strip(gradient, p, s0)
             for i in range(STRIP):
                 slope[i] += (new[i] - old[i]) * g[i]
         for i in range(STRIP):
@@ -78,10 +88,11 @@ def accept(
             limit = before + ARMIJO * min(slope[i], 0.0) + NLL_NOISE * (1.0 + abs(before))
             # A NaN or infinite NLL compares false.
             taken[i] = 1.0 if trial_nll[s0 + i] <= limit else 0.0
+        new_steps, new_changes = steps[head], changes[head]
         for p in range(n_z):
-            s, y = steps[head, p, s0 : s0 + STRIP], changes[head, p, s0 : s0 + STRIP]
-            take_difference(trial[p, s0 : s0 + STRIP], x[p, s0 : s0 + STRIP], taken, s)
-            take_difference(trial_gradient[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP], taken, y)
+            s, y = strip(new_steps, p, s0), strip(new_changes, p, s0)
+            take_difference(strip(trial, p, s0), strip(x, p, s0), taken, s)
+            take_difference(strip(trial_gradient, p, s0), strip(gradient, p, s0), taken, y)
             add_product(sy, s, y)
         for i in range(STRIP):
             rho[head, s0 + i] = 1.0 / sy[i] if sy[i] > MIN_CURVATURE else 0.0
@@ -94,8 +105,20 @@ def accept(
 
 @kernel
 def first_loop(
-    width: int, x: Array, gradient: Array, lower: Array, upper: Array, fixed: AnyArray, steps: Array, changes: Array,
-    rho: Array, head: int, n_pairs: int, direction: Array, alpha: Array, frozen: AnyArray,
+    width: int,
+    x: Array,
+    gradient: Array,
+    lower: Array,
+    upper: Array,
+    fixed: AnyArray,
+    steps: Array,
+    changes: Array,
+    rho: Array,
+    head: int,
+    n_pairs: int,
+    direction: Array,
+    alpha: Array,
+    frozen: AnyArray,
 ) -> None:
     """Freeze parameters, and run the first loop of the recursion on the projected gradient into ``direction``."""
     n_z, memory = x.shape[0], rho.shape[0]
@@ -103,8 +126,8 @@ def first_loop(
     for s0 in range(0, width, STRIP):
         for p in range(n_z):
             low, high = lower[p], upper[p]
-            x_row, g_row, f_row = x[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP], fixed[p, s0 : s0 + STRIP]
-            out, frozen_row = direction[p, s0 : s0 + STRIP], frozen[p, s0 : s0 + STRIP]
+            x_row, g_row, f_row = strip(x, p, s0), strip(gradient, p, s0), strip(fixed, p, s0)
+            out, frozen_row = strip(direction, p, s0), strip(frozen, p, s0)
             for i in range(STRIP):
                 stuck = ((x_row[i] <= low) & (g_row[i] > 0.0)) | ((x_row[i] >= high) & (g_row[i] < 0.0))
                 frozen_row[i] = f_row[i] | (1 if stuck else 0)
@@ -112,26 +135,43 @@ def first_loop(
                 out[i] = g_row[i] if frozen_row[i] == 0 else 0.0
         for back in range(n_pairs):
             k = (head - back + memory) % memory
+            old_steps, old_changes = steps[k], changes[k]
             clear(dot)
             for p in range(n_z):
-                add_product(dot, steps[k, p, s0 : s0 + STRIP], direction[p, s0 : s0 + STRIP])
-            rho_row, alpha_row = rho[k, s0 : s0 + STRIP], alpha[k, s0 : s0 + STRIP]
+                add_product(dot, strip(old_steps, p, s0), strip(direction, p, s0))
+            rho_row, alpha_row = strip(rho, k, s0), strip(alpha, k, s0)
             for i in range(STRIP):
                 dot[i] *= rho_row[i]
                 alpha_row[i] = dot[i]
             for p in range(n_z):
-                subtract_product(direction[p, s0 : s0 + STRIP], dot, changes[k, p, s0 : s0 + STRIP])
+                subtract_product(strip(direction, p, s0), dot, strip(old_changes, p, s0))
         for p in range(n_z):
-            out, frozen_row = direction[p, s0 : s0 + STRIP], frozen[p, s0 : s0 + STRIP]
+            out, frozen_row = strip(direction, p, s0), strip(frozen, p, s0)
             for i in range(STRIP):
                 out[i] = out[i] if frozen_row[i] == 0 else 0.0
 
 
 @kernel
 def second_loop(
-    width: int, x: Array, gradient: Array, lower: Array, upper: Array, frozen: AnyArray, steps: Array, changes: Array,
-    rho: Array, head: int, n_pairs: int, matrix: Array, poi: int, direction: Array, alpha: Array, step: Array,
-    trial: Array, decrement: Array, scaled: Array,
+    width: int,
+    x: Array,
+    gradient: Array,
+    lower: Array,
+    upper: Array,
+    frozen: AnyArray,
+    steps: Array,
+    changes: Array,
+    rho: Array,
+    head: int,
+    n_pairs: int,
+    matrix: Array,
+    poi: int,
+    direction: Array,
+    alpha: Array,
+    step: Array,
+    trial: Array,
+    decrement: Array,
+    scaled: Array,
 ) -> None:
     """Finish the recursion; set the next ``trial``, the Newton ``decrement`` and the ``scaled`` gradient.
 
@@ -146,25 +186,26 @@ def second_loop(
             for i in range(STRIP):
                 dot[i] = direction[poi, s0 + i] / matrix[poi, poi] if frozen[poi, s0 + i] else 0.0
             for p in range(n_z):
-                out, element = direction[p, s0 : s0 + STRIP], matrix[p, poi]
+                out, element = strip(direction, p, s0), matrix[p, poi]
                 for i in range(STRIP):
                     out[i] -= element * dot[i]
         for back in range(n_pairs - 1, -1, -1):
             k = (head - back + memory) % memory
+            old_steps, old_changes = steps[k], changes[k]
             clear(dot)
             for p in range(n_z):
-                add_product(dot, changes[k, p, s0 : s0 + STRIP], direction[p, s0 : s0 + STRIP])
-            rho_row, alpha_row = rho[k, s0 : s0 + STRIP], alpha[k, s0 : s0 + STRIP]
+                add_product(dot, strip(old_changes, p, s0), strip(direction, p, s0))
+            rho_row, alpha_row = strip(rho, k, s0), strip(alpha, k, s0)
             for i in range(STRIP):
                 dot[i] = alpha_row[i] - rho_row[i] * dot[i]
             for p in range(n_z):
-                add_product(direction[p, s0 : s0 + STRIP], dot, steps[k, p, s0 : s0 + STRIP])
+                add_product(strip(direction, p, s0), dot, strip(old_steps, p, s0))
         clear(dot)
         clear(largest)
         for p in range(n_z):
             scale = math.sqrt(matrix[p, p])
             out, frozen_row, g_row = (
-                direction[p, s0 : s0 + STRIP], frozen[p, s0 : s0 + STRIP], gradient[p, s0 : s0 + STRIP]
+                strip(direction, p, s0), strip(frozen, p, s0), strip(gradient, p, s0)
             )  # fmt: skip
             for i in range(STRIP):
                 g[i] = g_row[i] if frozen_row[i] == 0 else 0.0
@@ -183,13 +224,13 @@ def second_loop(
         for p in range(n_z):
             low, high = lower[p], upper[p]
             x_row, out, trial_row = (
-                x[p, s0 : s0 + STRIP], direction[p, s0 : s0 + STRIP], trial[p, s0 : s0 + STRIP]
+                strip(x, p, s0), strip(direction, p, s0), strip(trial, p, s0)
             )  # fmt: skip
             for i in range(STRIP):
                 trial_row[i] = min(max(x_row[i] - step_row[i] * out[i], low), high)
 
 
-@kernel
+@inner
 def diagonal_direction(
     n_z: int, j: int, gradient: Array, frozen: AnyArray, matrix: Array, direction: Array, rho: Array
 ) -> float:

@@ -22,7 +22,7 @@ from nsmath.backends.cpu_curvature import (
     symmetric_sum,
 )
 from nsmath.backends.cpu_tensors import Offsets
-from nsmath.backends.jit import inlined, kernel
+from nsmath.backends.jit import inlined, inner, kernel
 
 TINY_AUX = 1e-7
 """Stands in for an auxiliary Poisson count of 0, whose gamma the Hessian could not see otherwise."""
@@ -40,10 +40,19 @@ def additive_derivatives(additive: Array, x: float) -> tuple[float, float]:
     return (additive[4] if x > 0.0 else -additive[4]), 0.0
 
 
-@kernel
+@inner
 def bin_weights(
-    t: Offsets, ints: IntArray, floats: Array, counts: Array, aux: Array, slots: Array, omega: Array, share: Array,
-    weight: Array, small: Array, kind: IntArray,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    counts: Array,
+    aux: Array,
+    slots: Array,
+    omega: Array,
+    share: Array,
+    weight: Array,
+    small: Array,
+    kind: IntArray,
 ) -> None:
     """Fill the slot weights ``omega``, ``share`` c_l = d(gamma_l S_l)/dS_l at fixed r, and the J-rows' weights."""
     for b in range(t.n_bins):
@@ -89,7 +98,7 @@ def bin_weights(
                 share[slot] = 1.0
 
 
-@kernel
+@inner
 def constraint_curvatures(
     t: Offsets, ints: IntArray, floats: Array, x: Array, aux: Array, i: int, prior: Array
 ) -> None:
@@ -106,8 +115,20 @@ def constraint_curvatures(
 
 @kernel
 def curvature_factors(
-    t: Offsets, ints: IntArray, floats: Array, c: CurvatureTables, width: int, todo: AnyArray, z: Array, shapes: Array,
-    data: Array, aux: Array, left: Array, right: Array, hessian: Array, prior: Array,
+    t: Offsets,
+    ints: IntArray,
+    floats: Array,
+    c: CurvatureTables,
+    width: int,
+    todo: AnyArray,
+    z: Array,
+    shapes: Array,
+    data: Array,
+    aux: Array,
+    left: Array,
+    right: Array,
+    hessian: Array,
+    prior: Array,
 ) -> None:
     """Fill ``left`` and ``right`` (N, K, Z), whose product completes ``hessian`` (N, Z, Z), and its sparse part.
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from nsmath._typing import AnyArray, Array
-from nsmath.backends.jit import inlined, kernel
+from nsmath.backends.jit import inlined, inner, kernel
 
 PANEL = 8
 """Rows of the Cholesky factor that are applied together to the rows below; `subtract_rows` spells them out."""
@@ -36,9 +36,7 @@ def subtract_rows(out: Array, u: Array, rows: Array, i: int) -> None:
         rows[0, i:], rows[1, i:], rows[2, i:], rows[3, i:], rows[4, i:], rows[5, i:], rows[6, i:], rows[7, i:]
     )  # fmt: skip
     for j in range(out.size):
-        out[j] -= (
-            u0 * r0[j] + u1 * r1[j] + u2 * r2[j] + u3 * r3[j] + u4 * r4[j] + u5 * r5[j] + u6 * r6[j] + u7 * r7[j]
-        )
+        out[j] -= u0 * r0[j] + u1 * r1[j] + u2 * r2[j] + u3 * r3[j] + u4 * r4[j] + u5 * r5[j] + u6 * r6[j] + u7 * r7[j]
 
 
 @inlined
@@ -68,7 +66,7 @@ def dot(a: Array, b: Array) -> float:
     return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7)) + rest
 
 
-@kernel
+@inner
 def cholesky(a: Array) -> bool:
     """Factor the square ``a`` in place, a = U'U (upper triangle); False when it is not positive definite."""
     n = a.shape[0]
@@ -90,7 +88,7 @@ def cholesky(a: Array) -> bool:
     return True
 
 
-@kernel
+@inner
 def cholesky_solve(a: Array, b: Array) -> None:
     """Solve U'U x = b in place, for the factor of `cholesky`."""
     n = a.shape[0]
@@ -103,8 +101,20 @@ def cholesky_solve(a: Array, b: Array) -> None:
 
 @kernel
 def newton_steps(
-    width: int, todo: AnyArray, x: Array, gradient: Array, hessian: Array, prior: Array, lower: Array, upper: Array,
-    fixed: AnyArray, damping: Array, trial: Array, predicted: Array, decrement: Array, scaled: Array,
+    width: int,
+    todo: AnyArray,
+    x: Array,
+    gradient: Array,
+    hessian: Array,
+    prior: Array,
+    lower: Array,
+    upper: Array,
+    fixed: AnyArray,
+    damping: Array,
+    trial: Array,
+    predicted: Array,
+    decrement: Array,
+    scaled: Array,
 ) -> None:
     """Set every column's next ``trial`` and the gain ``predicted`` for it; raise ``damping`` until H is definite.
 
@@ -156,7 +166,7 @@ def newton_steps(
         decrement[i] = 0.5 * total if damping[i] == 0.0 else math.inf
 
 
-@kernel
+@inner
 def factorise(hessian: Array, metric: Array, held: AnyArray, damping: float, factor: Array) -> float:
     """Factor H + damping diag(metric); return the damping that made it positive definite.
 
@@ -181,7 +191,7 @@ def factorise(hessian: Array, metric: Array, held: AnyArray, damping: float, fac
         damping = max(FIRST_DAMPING, 4.0 * damping)
 
 
-@kernel
+@inner
 def predicted_gain(hessian: Array, gradient: Array, x: Array, trial: Array, work: Array) -> float:
     """Return -(g'd + d'Hd / 2) for the step d = trial - x; ``work`` is scratch."""
     n = x.size
@@ -198,7 +208,7 @@ def predicted_gain(hessian: Array, gradient: Array, x: Array, trial: Array, work
     return -(linear + quadratic)
 
 
-@kernel
+@inner
 def shorten(lower: Array, upper: Array, x: Array, step: Array, trial: Array) -> None:
     """Cut a step back to the first bound it meets: then it keeps its direction, which descends."""
     length = 1.0
@@ -214,8 +224,16 @@ def shorten(lower: Array, upper: Array, x: Array, step: Array, trial: Array) -> 
 
 @kernel
 def newton_accept(
-    width: int, todo: AnyArray, x: Array, nll: Array, gradient: Array, trial: Array, trial_nll: Array,
-    trial_gradient: Array, predicted: Array, damping: Array,
+    width: int,
+    todo: AnyArray,
+    x: Array,
+    nll: Array,
+    gradient: Array,
+    trial: Array,
+    trial_nll: Array,
+    trial_gradient: Array,
+    predicted: Array,
+    damping: Array,
 ) -> None:
     """Take trials that gain enough and set the damping from the gain ratio; ``todo`` 1 where x moved, else 0."""
     n_z = x.shape[0]

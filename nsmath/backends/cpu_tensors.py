@@ -8,23 +8,19 @@ integer arrays lie one after the other in one table, all real ones in another: e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nsmath._typing import AnyArray, Array, IntArray
 from nsmath.model.tensors import ModelTensors
 
-STRIP = 32
-"""Columns that a kernel takes at a time; buffers are as wide as a multiple of it."""
-
 
 class Offsets(NamedTuple):
     """Where each array of `ModelTensors` begins, sizes, and the largest channel's sizes for scratch.
 
-    Matrices lie row by row: ``entry_poly`` six, ``entry_log`` two to an entry. For the Hessian: ``row_start`` and
-    ``row_h`` give the histosys of each row, ``row_s`` and ``row_a`` their template values; ``slot_k`` the J-row of a
-    profiled slot of its own, or -1 (the J-row of bin b is b).
+    Matrices lie row by row: ``entry_poly`` six, ``entry_log`` two to an entry. For the Hessian: ``slot_k`` is the J-row
+    of a profiled slot of its own, or -1 (the J-row of bin b is b).
     """
 
     channel_bin: int
@@ -46,8 +42,6 @@ class Offsets(NamedTuple):
     z_poisson_aux: int
     gamma_is_poisson: int
     gamma_aux: int
-    row_start: int
-    row_h: int
     slot_k: int
     additive: int
     entry_poly: int
@@ -57,8 +51,6 @@ class Offsets(NamedTuple):
     gamma_scale: int
     gamma_lower: int
     gamma_upper: int
-    row_s: int
-    row_a: int
     n_channels: int
     n_cells: int
     n_rows: int
@@ -79,9 +71,13 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelTables:
-    """What kernels read of a model: offsets, the table of integers, the table of reals."""
+    """What kernels read of a model.
 
-    offsets: Offsets
+    header : an `Offsets` as a NumPy record: one pointer, where a tuple would be 43 arguments of every call.
+    ints, floats : the table of integers, the table of reals.
+    """
+
+    header: Any
     ints: IntArray
     floats: Array
 
@@ -103,20 +99,14 @@ def _own_j_rows(tensors: ModelTensors) -> tuple[IntArray, int]:
 def kernel_tables(tensors: ModelTensors) -> KernelTables:
     """Return the kernels' view of ``tensors``."""
     t = tensors
-    half, curved = t.template[:, : t.n_histosys], t.template[:, t.n_histosys :]
-    rows, columns = np.nonzero((half != 0.0) | (curved != 0.0))
     slot_k, n_k = _own_j_rows(t)
     gammas = t.gamma_parameter
     extra: dict[str, AnyArray] = {
-        "row_start": np.searchsorted(rows, np.arange(t.n_rows + 1)).astype(np.int64),
-        "row_h": columns.astype(np.int64),
         "slot_k": slot_k,
         "z_normal_sigma": t.aux_scale[t.z_normal_aux],
         "z_poisson_tau": t.aux_scale[t.z_poisson_aux],
         "gamma_lower": t.lower[gammas],
         "gamma_upper": t.upper[gammas],
-        "row_s": half[rows, columns],
-        "row_a": curved[rows, columns],
     }
     sizes: dict[str, float] = {
         "n_channels": len(t.channel_cell) - 1, "n_cells": t.n_cells, "n_rows": t.n_rows, "n_bins": t.n_bins,
@@ -136,7 +126,9 @@ def kernel_tables(tensors: ModelTensors) -> KernelTables:
     # One element more: a kernel may look at the place where an empty array would begin.
     ints = np.concatenate([*tables["i"], np.zeros(1, dtype=np.int64)])
     floats = np.concatenate([*tables["f"], np.zeros(1)])
-    return KernelTables(Offsets(**sizes), ints, floats)  # type: ignore[arg-type]
+    header = np.zeros(1, dtype=[(name, sizes[name].__class__) for name in Offsets._fields])
+    header[0] = tuple(sizes[name] for name in Offsets._fields)
+    return KernelTables(header[0], ints, floats)
 
 
 def _largest(start: IntArray) -> int:

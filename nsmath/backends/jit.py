@@ -63,6 +63,11 @@ def kernel(function: Function) -> Function:
     return _compiled(function, cache=True, no_cfunc_wrapper=True, fastmath={"contract"})
 
 
+def inner(function: Function) -> Function:
+    """Compile ``function`` for the kernels that call it: no way in from Python and no cache entry of its own."""
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"contract"})
+
+
 def inlined(function: Function) -> Function:
     """Compile ``function`` into the kernels that call it.
 

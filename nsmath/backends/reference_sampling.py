@@ -51,9 +51,7 @@ _FAR = (
 )  # fmt: skip
 
 
-def philox(
-    counter: tuple[Words, Words, Words, Words], key: tuple[int, int]
-) -> tuple[Words, Words, Words, Words]:
+def philox(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> tuple[Words, Words, Words, Words]:
     """Return the four words of counters, shape (n,) each, under a key (Salmon et al., SC'11)."""
     left, left_other, right, right_other = counter
     for turn in range(10):

@@ -82,9 +82,7 @@ def chosen_model(options: dict[str, Any]) -> Model:
         else:
             workspace = Workspace.from_file(path, patches=patches)
         interp = chosen_interpolation(options["interp_defaults"], options["interp"])
-        model = Model.from_workspace(
-            workspace, measurement=options["measurement"], poi=options["poi"], interp=interp
-        )
+        model = Model.from_workspace(workspace, measurement=options["measurement"], poi=options["poi"], interp=interp)
     except NsmathError as error:
         # The checks know the place in the document; only here is it known which document.
         text = str(error)

@@ -12,8 +12,8 @@ import numpy as np
 from nsmath._typing import Array
 from nsmath.errors import FitError, ModelError
 from nsmath.fitting.batch import best_fit, nominal_start, theta_of
+from nsmath.fitting.information import full_hessian
 from nsmath.fitting.minimiser import FitStatus, Tolerances
-from nsmath.model.hessian import full_hessian
 from nsmath.model.likelihood import nll_constant
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
@@ -173,7 +173,7 @@ def fit(
     t = model.tensors
     free = ~model.is_fixed
     on_bound = free & ((theta <= t.lower) | (theta >= t.upper))
-    covariance = _covariance(full_hessian(t, theta, main, aux), free & ~on_bound)
+    covariance = _covariance(full_hessian(plan.worker.whole, theta, main, aux), free & ~on_bound)
     uncertainties = np.sqrt(np.diag(covariance))
     uncertainties[on_bound] = np.nan
     return FitResult(

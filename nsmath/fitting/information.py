@@ -53,12 +53,28 @@ def inverse_information(
     tile.load(z[:, None], np.maximum(rate, 0.0)[:, None], expected[:, None], fixed)
     tile.start()
     tile.curvature()
-    upper = np.triu(tile.hessian[0])
-    information = upper + np.triu(upper, 1).T
+    information = symmetric(tile.hessian[0])
     free = np.flatnonzero(~fixed)
     block = information[np.ix_(free, free)]
     block[np.diag_indices_from(block)] += RIDGE * np.abs(np.diag(block)) + MIN_INFORMATION
     inverse = np.zeros_like(information)
     inverse[np.ix_(free, free)] = np.linalg.inv(block)
-    symmetric: Array = 0.5 * (inverse + inverse.T)
-    return symmetric
+    mean: Array = 0.5 * (inverse + inverse.T)
+    return mean
+
+
+def full_hessian(whole: Tile, theta: Array, data: Array, aux: Array) -> Array:
+    """Return the exact Hessian of the NLL over all parameters, (P, P), at ``theta`` (P,).
+
+    whole : a tile of the unprofiled model; data : (B,); aux : (A,).
+    """
+    whole.load(theta[:, None], data[:, None], aux[:, None], np.zeros(len(theta), dtype=bool))
+    whole.start()
+    whole.curvature()
+    return symmetric(whole.hessian[0])
+
+
+def symmetric(upper: Array) -> Array:
+    """Return the symmetric matrix whose upper triangle is that of ``upper``."""
+    matrix: Array = np.triu(upper) + np.triu(upper, 1).T
+    return matrix

@@ -75,9 +75,7 @@ def unit_uniform(high: int, low: int) -> float:
     return ((high << 20) + (low >> 12) + 0.5) * 2.0**-52
 
 
-def uniform_pair(
-    block: int, attempt: int, toy_low: int, toy_high: int, key0: int, key1: int
-) -> tuple[float, float]:
+def uniform_pair(block: int, attempt: int, toy_low: int, toy_high: int, key0: int, key1: int) -> tuple[float, float]:
     """Return the two uniforms of one Philox block."""
     w0, w1, w2, w3 = philox4x32_10(block, attempt, toy_low, toy_high, key0, key1)
     return unit_uniform(w0, w1), unit_uniform(w2, w3)
@@ -217,9 +215,7 @@ def poisson_deviance_half(k: float, rate: float) -> float:
     return total
 
 
-def ptrs_attempt(
-    u: float, v: float, rate: float, a: float, b: float, inverse_alpha: float, v_r: float
-) -> float:
+def ptrs_attempt(u: float, v: float, rate: float, a: float, b: float, inverse_alpha: float, v_r: float) -> float:
     """Return a Poisson count by transformed rejection, or -1 if the two uniforms are rejected.
 
     Algorithm PTRS (Hoermann 1993) for 1000 <= rate <= 1e15, with two changes. The log density is minus half

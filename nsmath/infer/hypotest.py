@@ -262,4 +262,3 @@ def _bracket(clsb: Tail, clb: Tail, failed_sb: int, failed_b: int) -> tuple[floa
     low = (clsb.n_tail / n_sb) / ((clb.n_tail + failed_b) / n_b) if clb.n_tail + failed_b and n_sb else None
     high = ((clsb.n_tail + failed_sb) / n_sb) / (clb.n_tail / n_b) if clb.n_tail and n_sb else None
     return low, high
-

@@ -70,9 +70,7 @@ def ratio(numerator: Tail, denominator: Tail) -> tuple[float | None, float | Non
     return value, value * math.sqrt(variance) if variance else None, None
 
 
-def expected_band(
-    q_b: Array, q_sb: Array
-) -> tuple[list[float | None], list[float | None], list[float | None]]:
+def expected_band(q_b: Array, q_sb: Array) -> tuple[list[float | None], list[float | None], list[float | None]]:
     """Return the band of CLs that background alone would give: values, errors, upper bounds of empty tails.
 
     Every background toy in turn is the observation; the band holds the CLs values at the normal probabilities of

@@ -82,9 +82,7 @@ class ToySampler:
             aux[:] = self.observed_aux[:, None]
             return data, aux
         part = np.empty((len(self.normal), n))
-        backend.sample_normal(
-            part, self.aux[self.normal], self.sigma[self.normal], toys, first_draw=n_bins, **stream
-        )
+        backend.sample_normal(part, self.aux[self.normal], self.sigma[self.normal], toys, first_draw=n_bins, **stream)
         aux[self.normal] = part
         part = np.empty((len(self.poisson), n))
         backend.sample_poisson(part, self.aux_tables, toys, first_draw=n_bins + len(self.normal), **stream)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -37,33 +38,41 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """One thread's tiles: ``cheap`` with quasi-Newton memory, ``robust`` with Hessians."""
+    """One thread's tiles: ``cheap`` with quasi-Newton memory, ``robust`` with Hessians, ``whole`` for one point."""
 
-    def __init__(self, backend: BackendModel, tuned: Tuned) -> None:
-        self._backend, self._tuned = backend, tuned
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._cheap: Tile | None = None
         self._robust: Tile | None = None
+        self._whole: Tile | None = None
 
     @property
     def cheap(self) -> Tile:
         """The cheap tier's tile, made on first use."""
         if self._cheap is None:
-            self._cheap = self._backend.tile(self._tuned.width, memory=MEMORY)
+            self._cheap = self._plan.backend_model.tile(self._plan.tuned.width, memory=MEMORY)
         return self._cheap
 
     @property
     def robust(self) -> Tile:
         """The robust tier's tile, made on first use."""
         if self._robust is None:
-            self._robust = self._backend.tile(self._tuned.robust_width, curvature=True)
+            self._robust = self._plan.backend_model.tile(self._plan.tuned.robust_width, curvature=True)
         return self._robust
 
+    @property
+    def whole(self) -> Tile:
+        """One column with a Hessian over all P parameters, no gamma profiled; made on first use."""
+        if self._whole is None:
+            self._whole = self._plan.whole_model.tile(1, curvature=True)
+        return self._whole
+
     def free(self) -> None:
-        """Free both tiles."""
-        for tile in (self._cheap, self._robust):
+        """Free the tiles."""
+        for tile in (self._cheap, self._robust, self._whole):
             if tile is not None:
                 tile.free()
-        self._cheap = self._robust = None
+        self._cheap = self._robust = self._whole = None
 
 
 class Plan:
@@ -115,6 +124,11 @@ class Plan:
             "plan: %s, float64, host memory, %d threads, tiles of %d and %d columns, model %s",
             self.backend_model.description, self.threads, self.tuned.width, self.tuned.robust_width, model.digest[:12],
         )  # fmt: skip
+
+    @cached_property
+    def whole_model(self) -> BackendModel:
+        """The model with every parameter minimised, none profiled, on the same backend."""
+        return backend_model(self.backend, self.model.unprofiled)
 
     @property
     def backend(self) -> str:
@@ -225,7 +239,7 @@ class Plan:
         """This thread's worker."""
         worker: Worker | None = getattr(self._local, "worker", None)
         if worker is None:
-            worker = self._local.worker = Worker(self.backend_model, self.tuned)
+            worker = self._local.worker = Worker(self)
             self._workers.append(worker)
         return worker
 

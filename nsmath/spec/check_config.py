@@ -51,8 +51,7 @@ def _check_lengths(config: ParameterConfig, use: ParameterUse, path: str) -> Non
         if values is not None and len(values) != use.n_values:
             found, expected = counted(len(values), "entry"), counted(use.n_values, "value")
             raise WorkspaceError(
-                f"'{key}' has {found}, but {use.row.name} '{use.name}' has {expected}. "
-                "Give one entry for each.",
+                f"'{key}' has {found}, but {use.row.name} '{use.name}' has {expected}. Give one entry for each.",
                 f"{path}.{key}",
             )
 

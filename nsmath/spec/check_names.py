@@ -56,18 +56,12 @@ def check_sharing(channels: tuple[Channel, ...]) -> None:
                     )
                 here.add(key)
                 uses = first_uses.setdefault(modifier.name, {})
-                if (
-                    len(uses) != 1
-                    or modifier.type not in uses
-                    or MODIFIERS[modifier.type].shared == "nowhere"
-                ):
+                if len(uses) != 1 or modifier.type not in uses or MODIFIERS[modifier.type].shared == "nowhere":
                     _check_new_use(modifier, uses, (c, s, m), channels)
                     uses.setdefault(modifier.type, (c, s, m))
 
 
-def _check_new_use(
-    modifier: Modifier, uses: dict[str, Spot], spot: Spot, channels: tuple[Channel, ...]
-) -> None:
+def _check_new_use(modifier: Modifier, uses: dict[str, Spot], spot: Spot, channels: tuple[Channel, ...]) -> None:
     row = MODIFIERS[modifier.type]
     if row.name in uses and row.shared == "nowhere":
         raise WorkspaceError(

@@ -84,15 +84,11 @@ def _items(value: object, of: Callable[[object], T], least: int = 1) -> tuple[T,
 
 def _fields(value: object, required: frozenset[str], options: frozenset[str] = _NO_OPTIONS) -> Fields:
     if not isinstance(value, Mapping):
-        raise WorkspaceError(
-            f"got {json_type(value)}, expected an object with the keys {listed(sorted(required))}."
-        )
+        raise WorkspaceError(f"got {json_type(value)}, expected an object with the keys {listed(sorted(required))}.")
     if value.keys() == required:  # the common case, decided at once
         return value
     for key in sorted(required - value.keys()):
-        raise WorkspaceError(
-            f"the key '{key}' is missing; the object has {listed(map(str, value))}. Add '{key}'."
-        )
+        raise WorkspaceError(f"the key '{key}' is missing; the object has {listed(map(str, value))}. Add '{key}'.")
     allowed = required | options
     for key in value:
         if key not in allowed:
@@ -162,9 +158,7 @@ def parse_workspace(
     if isinstance(document, list):
         raise WorkspaceError("got an array, expected an object. If this is a JSON patch, pass it as a patch.")
     if isinstance(document, Mapping) and "patches" in document:
-        raise WorkspaceError(
-            "this is a patch set, no workspace. Pass it as a patch, with the name of the patch."
-        )
+        raise WorkspaceError("this is a patch set, no workspace. Pass it as a patch, with the name of the patch.")
     top = _fields(document, _TOP)
     _at(top, "version", _version)
     return (
@@ -176,9 +170,7 @@ def parse_workspace(
 
 def _version(value: object) -> None:
     if value != VERSION:
-        raise WorkspaceError(
-            f"got {json_type(value)}, expected the string '{VERSION}', the only version there is."
-        )
+        raise WorkspaceError(f"got {json_type(value)}, expected the string '{VERSION}', the only version there is.")
 
 
 def _channel(value: object) -> Channel:

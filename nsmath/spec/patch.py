@@ -71,9 +71,7 @@ def _resolved(patch: Patch, where: str) -> tuple[list[dict[str, object]], PatchS
     return _chosen(patch, None, where)
 
 
-def _chosen(
-    document: object, name: str | None, where: str
-) -> tuple[list[dict[str, object]], PatchSet | None, str]:
+def _chosen(document: object, name: str | None, where: str) -> tuple[list[dict[str, object]], PatchSet | None, str]:
     if isinstance(document, Mapping) and {"patch", "metadata"} == document.keys():
         document = document["patch"]
     if isinstance(document, Mapping):

@@ -40,9 +40,7 @@ def digest(spec: object, algorithm: str = "sha256") -> str:
     try:
         text = json.dumps(spec, sort_keys=True, ensure_ascii=False)
     except TypeError as problem:
-        raise PatchError(
-            f"the workspace has no digest: {problem}. Convert it to plain JSON values."
-        ) from None
+        raise PatchError(f"the workspace has no digest: {problem}. Convert it to plain JSON values.") from None
     # Unpaired surrogates are legal in JSON, though not in UTF-8. The digest identifies and does not protect:
     # hosts that forbid MD5 for security still allow this.
     raw = text.encode("utf-8", "surrogatepass")
@@ -100,9 +98,7 @@ class PatchSet:
         """
         top = _object(document, source, ("metadata", "patches", "version"), only=True)
         if top["version"] != _VERSION:
-            raise PatchError(
-                f"{source}: version is {json_type(top['version'])}, expected the string '{_VERSION}'."
-            )
+            raise PatchError(f"{source}: version is {json_type(top['version'])}, expected the string '{_VERSION}'.")
         metadata = _object(top["metadata"], f"{source}: metadata", ("digests", "labels"))
         labels = _strings(metadata["labels"], f"{source}: metadata.labels")
         digests = _digests(metadata["digests"], f"{source}: metadata.digests")
@@ -114,8 +110,7 @@ class PatchSet:
             name, point, patch = _entry(entry, where, labels)
             if name in names:
                 raise PatchError(
-                    f"{where}: a second patch '{name}'; the first is patches[{names.index(name)}]. "
-                    "Rename one."
+                    f"{where}: a second patch '{name}'; the first is patches[{names.index(name)}]. Rename one."
                 )
             if point in values:
                 first = values.index(point)
@@ -138,8 +133,7 @@ class PatchSet:
         """
         if name not in self.names:
             raise PatchError(
-                f"the patch set has no patch '{name}'; it has {listed(self.names)}."
-                f"{nearest(name, self.names)}"
+                f"the patch set has no patch '{name}'; it has {listed(self.names)}.{nearest(name, self.names)}"
             )
         return self.operations[self.names.index(name)]
 
@@ -184,9 +178,7 @@ def _entry(
     values = _array(metadata["values"], f"{where}.metadata.values", least=0)
     for index, number in enumerate(values):
         if isinstance(number, bool) or not isinstance(number, int | float | str):
-            raise PatchError(
-                f"{where}.metadata.values[{index}]: got {json_type(number)}, expected a number or string."
-            )
+            raise PatchError(f"{where}.metadata.values[{index}]: got {json_type(number)}, expected a number or string.")
     if len(values) != len(labels):
         raise PatchError(
             f"{where}: patch '{name}' has {counted(len(values), 'value')}, expected {len(labels)}, one for "
@@ -199,9 +191,7 @@ def _digests(value: object, where: str) -> dict[str, str]:
     found = _object(value, where, ())
     for algorithm, text in found.items():
         if algorithm not in _ALGORITHMS:
-            raise PatchError(
-                f"{where}: unknown algorithm {shown(algorithm)}, expected {listed(_ALGORITHMS)}."
-            )
+            raise PatchError(f"{where}: unknown algorithm {shown(algorithm)}, expected {listed(_ALGORITHMS)}.")
         if not isinstance(text, str):
             raise PatchError(f"{where}.{algorithm}: got {json_type(text)}, expected a string.")
     if not found:

@@ -23,8 +23,7 @@ def unparse(
     """The document: plain dicts, lists, strings and floats."""
     return {
         "channels": [
-            {"name": channel.name, "samples": [_sample(sample) for sample in channel.samples]}
-            for channel in channels
+            {"name": channel.name, "samples": [_sample(sample) for sample in channel.samples]} for channel in channels
         ],
         "observations": [{"name": seen.name, "data": list(seen.data)} for seen in observations],
         "measurements": [

@@ -62,10 +62,7 @@ def parameter_uses(channels: tuple[Channel, ...]) -> dict[str, ParameterUse]:
                 types.setdefault(modifier.name, {})[modifier.type] = None
                 if MODIFIERS[modifier.type].per_bin:
                     bins.setdefault(modifier.name, {})[channel.name] = n_bins
-    return {
-        name: ParameterUse(name, tuple(found), _n_values(found, bins.get(name)))
-        for name, found in types.items()
-    }
+    return {name: ParameterUse(name, tuple(found), _n_values(found, bins.get(name))) for name, found in types.items()}
 
 
 def _n_values(types: dict[str, None], bins_by_channel: dict[str, int] | None) -> int:

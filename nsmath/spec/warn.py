@@ -41,9 +41,7 @@ def load_warnings(
     )
 
 
-def _of_observations(
-    channels: tuple[Channel, ...], observations: tuple[Observation, ...]
-) -> Iterator[LoadWarning]:
+def _of_observations(channels: tuple[Channel, ...], observations: tuple[Observation, ...]) -> Iterator[LoadWarning]:
     names = [channel.name for channel in channels]
     for index, observation in enumerate(observations):
         if observation.name not in names:
@@ -55,9 +53,7 @@ def _of_observations(
             )
 
 
-def _of_measurements(
-    measurements: tuple[Measurement, ...], uses: dict[str, ParameterUse]
-) -> Iterator[LoadWarning]:
+def _of_measurements(measurements: tuple[Measurement, ...], uses: dict[str, ParameterUse]) -> Iterator[LoadWarning]:
     for m, measurement in enumerate(measurements):
         path = f"measurements[{m}].config"
         for p, config in enumerate(measurement.parameters):
@@ -130,9 +126,7 @@ def _of_gammas(channel: Channel, users: Users) -> Iterator[LoadWarning]:
     if large:
         spot, sample, modifier = users[0]
         message = f"the uncertainty is larger than the yield in {_bins(large)}."
-        yield LoadWarning(
-            "large-uncertainty", path_of(spot), f"{_place(channel, sample, modifier)}: {message}"
-        )
+        yield LoadWarning("large-uncertainty", path_of(spot), f"{_place(channel, sample, modifier)}: {message}")
     for spot, sample, modifier in users:
         per_bin = enumerate(zip(_per_bin(modifier), sample.data, strict=True))
         empty = [b for b, (error, events) in per_bin if error > 0 and events <= 0]

@@ -156,9 +156,7 @@ class Workspace:
             if measurement.name == name:
                 return measurement
         known = self.measurement_names
-        raise ModelError(
-            f"there is no measurement '{name}'; the file has {listed(known)}.{nearest(name, known)}"
-        )
+        raise ModelError(f"there is no measurement '{name}'; the file has {listed(known)}.{nearest(name, known)}")
 
     def observed(self, channel: str) -> tuple[float, ...]:
         """Observed events per bin of the channel of that name, shape (B,).
@@ -173,8 +171,7 @@ class Workspace:
                 return observation.data
         known = [observation.name for observation in self.observations]
         raise ModelError(
-            f"there is no observation of channel '{channel}'; the file has {listed(known)}."
-            f"{nearest(channel, known)}"
+            f"there is no observation of channel '{channel}'; the file has {listed(known)}.{nearest(channel, known)}"
         )
 
     def warning_summary(self) -> list[str]:

@@ -111,9 +111,7 @@ def test_a_folder_that_takes_no_files_is_found_before_the_work(capsys: pytest.Ca
     assert "no file can be made in /proc" in err
 
 
-def test_a_workspace_can_come_from_stdin(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workspace_can_come_from_stdin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for name in ("example", "-"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(EXAMPLE.read_bytes())))

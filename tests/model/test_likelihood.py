@@ -120,9 +120,7 @@ def test_poisson_term_is_exact_near_its_minimum_and_infinite_outside_the_domain(
 
 def test_negative_sample_with_positive_total_is_accepted():
     # C05
-    spec = one_channel(
-        sample("s", [5.0], mu()), sample("b", [50.0]), sample("i", [-4.0]), observed=[52.0]
-    )
+    spec = one_channel(sample("s", [5.0], mu()), sample("b", [50.0]), sample("i", [-4.0]), observed=[52.0])
     tensors = Model.from_workspace(spec).tensors
     data = np.array([[52.0]])
     value = nll(tensors, np.ones((1, 1)), data, np.zeros((1, 0))) + nll_constant(tensors, data, np.zeros((1, 0)))

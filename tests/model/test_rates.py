@@ -102,9 +102,7 @@ def test_normsys_factors_are_lo_and_hi_at_minus_and_plus_one(code):
     np.testing.assert_allclose(value[:, 0], [0.8, 1.0, 1.3, 0.8**2, 1.3**2.5], rtol=1e-14)
     eps = 1e-8
     for edge in (-1.0, 1.0):
-        inner, outer = (
-            np.array(multiplicative_code(tensors, np.array([[edge + e]]))).ravel() for e in (-eps, eps)
-        )
+        inner, outer = (np.array(multiplicative_code(tensors, np.array([[edge + e]]))).ravel() for e in (-eps, eps))
         np.testing.assert_allclose(inner, outer, atol=1e-6)
 
 

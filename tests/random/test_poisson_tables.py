@@ -42,9 +42,7 @@ def test_a_rate_has_the_same_table_in_every_model():
     together = pt.poisson_tables(rates)
     for i in (0, 17, 99, 199):
         alone = pt.poisson_tables(rates[i : i + 1])
-        np.testing.assert_array_equal(
-            together.cdf[together.cdf_start[i] : together.cdf_start[i + 1]], alone.cdf
-        )
+        np.testing.assert_array_equal(together.cdf[together.cdf_start[i] : together.cdf_start[i + 1]], alone.cdf)
         assert together.first_count[i] == alone.first_count[0]
 
 

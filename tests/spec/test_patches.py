@@ -54,9 +54,7 @@ def write(path: Path, document: object) -> str:
     return str(path)
 
 
-def test_a_named_patch_brings_the_signal_and_its_poi(
-    background: dict, patch_set: dict, tmp_path: Path
-) -> None:
+def test_a_named_patch_brings_the_signal_and_its_poi(background: dict, patch_set: dict, tmp_path: Path) -> None:
     workspace_file = write(tmp_path / "bkg.json", background)
     set_file = write(tmp_path / "set.json", patch_set)
     workspace = Workspace.from_file(workspace_file, patches=[f"{set_file}:sig_200_50"])
@@ -114,9 +112,7 @@ def test_a_set_may_follow_another_patch(background: dict, patch_set: dict) -> No
     assert Workspace.from_dict(background, patches=[local, patch_set]).observed("SR") == (51.0,)
 
 
-def test_a_single_patch_needs_no_name_in_every_form(
-    background: dict, patch_set: dict, tmp_path: Path
-) -> None:
+def test_a_single_patch_needs_no_name_in_every_form(background: dict, patch_set: dict, tmp_path: Path) -> None:
     patch_set["patches"].pop()
     only = patch_set["patches"][0]
     file = write(tmp_path / "patch.json", only["patch"])
@@ -154,9 +150,7 @@ BAD_SETS: list[tuple[str, Callable[[dict], object], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("change", "fragments"), [row[1:] for row in BAD_SETS], ids=[row[0] for row in BAD_SETS]
-)
+@pytest.mark.parametrize(("change", "fragments"), [row[1:] for row in BAD_SETS], ids=[row[0] for row in BAD_SETS])
 def test_a_malformed_patch_set_is_refused(
     patch_set: dict, change: Callable[[dict], object], fragments: list[str]
 ) -> None:
@@ -256,9 +250,7 @@ def test_a_set_of_several_needs_a_name_and_a_plain_patch_takes_none(
         Workspace.from_file(spec, patches=plain)
 
 
-def test_the_last_colon_splits_unless_it_belongs_to_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_colon_splits_unless_it_belongs_to_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("set.json", "a:b.json", "a:b"):
         Path(name).touch()

@@ -279,9 +279,7 @@ def test_a_measurement_is_found_by_name_and_the_first_by_default(document: dict)
     assert workspace.measurement().name == "main"
     assert workspace.measurement("other").poi == ""
     assert workspace.measurement("other", poi="mu_bkg").poi == "mu_bkg"
-    with pytest.raises(
-        ModelError, match=r"no measurement 'othr'; the file has 'main', 'other'. Did you mean 'other'"
-    ):
+    with pytest.raises(ModelError, match=r"no measurement 'othr'; the file has 'main', 'other'. Did you mean 'other'"):
         workspace.measurement("othr")
 
 

@@ -108,9 +108,7 @@ BAD_FORM: list[tuple[str, Change, str, list[str]]] = [
 @pytest.mark.parametrize(
     ("change", "path", "fragments"), [row[1:] for row in BAD_FORM], ids=[row[0] for row in BAD_FORM]
 )
-def test_bad_form_is_refused_with_its_path(
-    document: dict, change: Change, path: str, fragments: list[str]
-) -> None:
+def test_bad_form_is_refused_with_its_path(document: dict, change: Change, path: str, fragments: list[str]) -> None:
     change(document)
     with pytest.raises(WorkspaceError) as caught:
         Workspace.from_dict(document)
@@ -147,9 +145,7 @@ BAD_JSON = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("raw", "fragments"), [row[1:] for row in BAD_JSON], ids=[row[0] for row in BAD_JSON]
-)
+@pytest.mark.parametrize(("raw", "fragments"), [row[1:] for row in BAD_JSON], ids=[row[0] for row in BAD_JSON])
 def test_what_is_no_workspace_is_refused_in_words(raw: bytes, fragments: list[str]) -> None:
     with pytest.raises(WorkspaceError) as caught:
         Workspace.from_json(raw)
