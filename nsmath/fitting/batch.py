@@ -81,13 +81,12 @@ def with_pilot(worker: Worker, setting: Setup, data: Array, aux: Array, newton_c
     # A column handed over early needs about as many robust iterations as one handed over late.
     typical = newton_cost * (float(np.mean(newton)) if len(newton) else TYPICAL_NEWTON)
 
-    def cost(handover: int) -> float:
-        # n steps take n + 1 looks at the gradient; hand-over 0 goes to the robust tier at once.
-        handed = needed >= handover
-        return float(np.sum(np.minimum(needed + 1, handover)) + typical * np.sum(handed))
-
+    handovers = np.arange(limit + 1)
+    # n steps take n + 1 looks at the gradient; hand-over 0 goes to the robust tier at once.
+    looks = np.minimum(needed[:, None] + 1, handovers).sum(axis=0)
+    cost = looks + typical * (needed[:, None] >= handovers).sum(axis=0)
     # Among equals the latest: the pilot has not seen the slowest columns of the study.
-    best = min(range(limit + 1), key=lambda handover: (cost(handover), -handover))
+    best = limit - int(np.argmin(cost[::-1]))
     return replace(setting, tolerances=replace(setting.tolerances, cheap=best))
 
 

@@ -15,7 +15,7 @@ from nsmath.infer.sampling import HYPOTHESES, ToySampler
 from nsmath.infer.teststats import TestStatistic
 from nsmath.infer.toys import ToyStudy, toy_study
 from nsmath.model.model import Model
-from nsmath.plan.plan import Plan
+from nsmath.plan.plan import Plan, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,11 @@ def studies(
     _, held = nominal_start(model)
     held[poi] = True
     tested = statistic.tested_mu(mu)
-    result = {}
-    for name, value in (("b", 0.0), ("sb", mu)):
+
+    def study(worker: Worker, task: tuple[str, float]) -> tuple[str, ToyStudy]:
+        name, value = task
         truth = observed.conditional[value]
-        theta, rates = evaluated_point(plan.worker.robust, t, truth.z, t.observed, t.aux_observed, held)
+        theta, rates = evaluated_point(worker.robust, t, truth.z, t.observed, t.aux_observed, held)
         sampler = ToySampler.at(model, theta, rates, hypothesis=HYPOTHESES[name], fluctuates=fluctuates)
         if value == tested:
             start = truth.z
@@ -126,5 +127,8 @@ def studies(
             aux = sampler.aux if fluctuates else t.aux_observed
             what = f"the fit to the Asimov data of {model.poi} = {value:g} with {model.poi} = {tested:g}"
             start = _fitted(plan, at, held, sampler.rates, aux, what).z
-        result[name] = toy_study(plan, sampler, statistic, mu, seed, truth.z, start)
-    return result
+        return name, toy_study(plan, sampler, statistic, mu, seed, truth.z, start)
+
+    # The ensembles' Asimov fits and pilots know nothing of each other: one thread each.
+    found = dict(plan.each(study, (("b", 0.0), ("sb", mu))))
+    return {name: found[name] for name in ("b", "sb")}
