@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from nsmath.errors import NsmathError
     from nsmath.fitting.evaluate import nll, nll_and_gradient
     from nsmath.fitting.fit import FitResult, fit
-    from nsmath.infer.hypotest import ToyTestResult, hypotest_toys
+    from nsmath.infer.engine import Workers
+    from nsmath.infer.hypotest import hypotest_toys
+    from nsmath.infer.result import ToyTestResult
+    from nsmath.infer.stopping import StoppingRule
     from nsmath.model.model import Model
     from nsmath.plan.plan import Plan
     from nsmath.spec.workspace import Workspace
@@ -25,7 +28,9 @@ _HOMES = {
     "nll_and_gradient": "nsmath.fitting.evaluate",
     "FitResult": "nsmath.fitting.fit",
     "fit": "nsmath.fitting.fit",
-    "ToyTestResult": "nsmath.infer.hypotest",
+    "ToyTestResult": "nsmath.infer.result",
+    "StoppingRule": "nsmath.infer.stopping",
+    "Workers": "nsmath.infer.engine",
     "hypotest_toys": "nsmath.infer.hypotest",
     "Model": "nsmath.model.model",
     "Plan": "nsmath.plan.plan",
@@ -37,7 +42,9 @@ __all__ = [
     "Model",
     "NsmathError",
     "Plan",
+    "StoppingRule",
     "ToyTestResult",
+    "Workers",
     "Workspace",
     "__version__",
     "fit",

@@ -11,6 +11,8 @@ __all__ = [
     "OptionError",
     "PatchError",
     "PlanError",
+    "StoreError",
+    "StoreWriteError",
     "WorkspaceError",
 ]
 
@@ -63,6 +65,14 @@ class OptionError(NsmathError):
 
 class PlanError(NsmathError):
     """A plan cannot be made, or is used in a way that it was not made for."""
+
+
+class StoreError(NsmathError):
+    """A store of toys is damaged, in use, or belongs to something else."""
+
+
+class StoreWriteError(StoreError):
+    """A store cannot be written to: the disk is full, the folder read-only. What was written before is whole."""
 
 
 class FitError(NsmathError):

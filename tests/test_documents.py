@@ -11,6 +11,8 @@ import pytest
 from nsmath import Model, Plan, Workspace, fit, hypotest_toys
 from nsmath.cli.inputs import EXAMPLE
 from nsmath.cli.main import COMMANDS, cli
+from nsmath.infer.single_toy import single_toy
+from nsmath.infer.teststats import test_statistic
 from nsmath.plan.cache import read_plan
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +63,10 @@ def test_every_field_of_the_results_is_described_and_no_other() -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     model = Model.from_workspace(Workspace.from_file(EXAMPLE))
     with Plan(model, threads=1, tune=False) as plan:
-        results = {"fit": fit(model, plan=plan), "hypotest-toys": hypotest_toys(model, n_toys=10, plan=plan)}
+        toy = single_toy(plan, test_statistic("qtilde"), 1.0, hypothesis="b", index=3, seed=0)
+        results = {
+            "fit": fit(model, plan=plan), "hypotest-toys": hypotest_toys(model, n_toys=10, plan=plan), "toy": toy,
+        }  # fmt: skip
     for name, result in results.items():
         assert documented_fields(section(text, name)) == set(result.to_dict()), name
 
@@ -71,3 +76,18 @@ def test_the_shipped_plan_belongs_to_the_shipped_example() -> None:
     model = Model.from_workspace(Workspace.from_file(EXAMPLE))
     # Made again as plans/README.md says, when the example or the tensors of models have changed.
     assert key.model == model.digest
+
+
+@pytest.mark.parametrize("name", ["stores.md", "workers.md"])
+def test_the_examples_of_stores_and_workers_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    (tmp_path / "nsmath").symlink_to(ROOT / "nsmath")
+    monkeypatch.chdir(tmp_path)
+    lines = [line.split("#")[0] for block in fenced(text, "sh") for line in block.splitlines()]
+    assert lines
+    for line in lines:
+        arguments = line.split()
+        assert arguments.pop(0) == "nsmath"
+        assert cli.main(arguments, standalone_mode=False) == 0, line
+    for block in fenced(text, "python"):
+        exec(compile(block, name, "exec"), {"__name__": "__main__"})

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "nsmath"
 # Each layer may import from itself and from those before it.
-LAYERS = ("foundation", "formulas", "spec", "model", "backends", "plan", "fitting", "infer", "cli")
+LAYERS = ("foundation", "formulas", "spec", "model", "backends", "plan", "fitting", "store", "infer", "cli")
 FOUNDATION = {"errors", "_typing", "paths", "__init__", "__main__"}
 # Package -> the files that may import it; everything else must do without.
 CONFINED = {
@@ -18,6 +18,9 @@ CONFINED = {
     "llvmlite": ("backends/cpu_functions.py",),
     "nvmath": ("backends/matmul.py",),
     "yaml": ("plan/cache.py",),
+    "pyarrow": ("store/parts.py",),
+    "filelock": ("store/toystore.py",),
+    "distributed": ("cli/studies.py",),
     "jsonpatch": ("spec/patch.py", "spec/operations.py", "spec/patchset.py"),
     "click": ("cli/",),
     "rich": ("cli/",),

@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
+from nsmath.cli.studies import (
+    Command,
+    chosen_engine,
+    kept_toys,
+    shard_of,
+    stopping_rule,
+    study_options,
+    terminated_like_interrupted,
+)
 
 if TYPE_CHECKING:
-    from nsmath.infer.hypotest import ToyTestResult
+    from nsmath.infer.result import ToyTestResult
 
 EXIT_UNTRUSTED = 1
 MAX_FAILED_SHARE = 0.01
 """Share of an ensemble's toys that may fail; a result with more is written, and the command ends with code 1."""
 
 
+def test_options(command: Command) -> Command:
+    """Add the options that say which test: mu, statistic, auxiliary data, seed."""
+    for option in reversed((
+        click.option("--mu", type=float, required=True, help="Value of the parameter of interest to test."),
+        click.option("--seed", type=int, default=0, help="Seed; toys depend on it, ensemble and index alone."),
+        click.option(
+            "--test-stat", type=click.Choice(["qtilde", "q", "q0"]), default="qtilde",
+            help="Test statistic (arXiv:1007.1727, eqs. 16, 14, 12); q0 tests mu = 0 against --mu.",
+        ),
+        click.option(
+            "--aux", type=click.Choice(["random", "fixed"]), default="random",
+            help="Auxiliary data fluctuate with the toys, or stay as observed.",
+        ),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+test_options.__test__ = False  # type: ignore[attr-defined]
+
+
 @click.command("hypotest-toys")
 @model_options
-@click.option("--mu", type=float, required=True, help="Value of the parameter of interest to test.")
-@click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles.")
-@click.option("--seed", type=int, default=0, help="Seed; toys depend on it, the ensemble and their index alone.")
+@test_options
+@click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles; with a rule, at least.")
 @click.option("--expected-set", is_flag=True, help="Also the band of CLs expected from background alone.")
-@click.option(
-    "--test-stat", type=click.Choice(["qtilde", "q", "q0"]), default="qtilde",
-    help="Test statistic (arXiv:1007.1727, eqs. 16, 14, 12); q0 tests mu = 0 against --mu.",
-)  # fmt: skip
-@click.option(
-    "--aux", type=click.Choice(["random", "fixed"]), default="random",
-    help="Auxiliary data fluctuate with the toys, or stay as observed.",
-)  # fmt: skip
+@study_options
+@click.option("--shard", metavar="i/N", help="Only part i of N of the toys, into its own --store; see merge-toys.")
 @plan_options
 @click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary, no progress bar.")
@@ -42,14 +66,22 @@ def hypotest_toys_command(**options: Any) -> int:
     checked_output(options["output"], options["input_"])
     model = chosen_model(options)
     # The cheap checks come before kernels are compiled and plans tuned.
-    from nsmath.infer.hypotest import checked_options, hypotest_toys
+    from nsmath.infer.hypotest import checked_options, checked_shard, hypotest_toys
 
     names = ("mu", "n_toys", "seed", "test_stat", "aux")
-    checked_options(model, **{name: options[name] for name in names})
-    with chosen_plan(model, options) as plan, progress(options["quiet"]) as callback:
+    statistic = checked_options(model, **{name: options[name] for name in names})
+    rule, shard = stopping_rule(options), shard_of(options["shard"])
+    checked_shard(shard, options["store"], rule)
+    with ExitStack() as opened:
+        opened.enter_context(terminated_like_interrupted())
+        store = opened.enter_context(kept_toys(options["store"], model, statistic, options))
+        engine = opened.enter_context(chosen_engine(options))
+        plan = opened.enter_context(chosen_plan(model, options, tuned=None if store is None else store.tuned))
+        callback = opened.enter_context(progress(options["quiet"]))
         result = hypotest_toys(
             model, options["mu"], n_toys=options["n_toys"], seed=options["seed"], test_stat=options["test_stat"],
-            aux=options["aux"], expected_set=options["expected_set"], plan=plan, progress=callback,
+            aux=options["aux"], expected_set=options["expected_set"], stop=rule, store=store, shard=shard,
+            engine=engine, plan=plan, progress=callback,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])
     if not options["quiet"]:
@@ -64,7 +96,11 @@ def exit_code(result: ToyTestResult) -> int:
         if n_failed > MAX_FAILED_SHARE * result.n_toys[name]:
             click.echo(
                 f"error: {n_failed} of {result.n_toys[name]} toys of ensemble {name} failed, more than "
-                f"{MAX_FAILED_SHARE:.0%}: do not trust CLs beyond the range that cls_bracket gives.",
+                f"{MAX_FAILED_SHARE:.0%}: do not trust CLs beyond the range that cls_bracket gives."
+                + "".join(
+                    f" Look at one with `nsmath toy --hypothesis {name} --index {index}` and the study's other options."
+                    for index in ensemble.index[ensemble.failed][:1]
+                ),
                 err=True,
             )
             return EXIT_UNTRUSTED
@@ -83,7 +119,7 @@ def print_summary(result: ToyTestResult, output: str | None) -> None:
         out.print(f"  Z          {'undefined' if result.z0 is None else f'{result.z0:.3f}'}")
     else:
         out.print(f"  CLs+b      {with_error(result.clsb, result.clsb_error, result.clsb_upper)}")
-        out.print(f"  CLb        {with_error(result.clb, result.clb_error)}")
+        out.print(f"  CLb        {with_error(result.clb, result.clb_error, result.clb_upper)}")
         out.print(f"  CLs        [bold]{with_error(result.cls, result.cls_error, result.cls_upper)}[/bold]")
     if result.expected_set is not None:
         band = result.expected_set
@@ -98,9 +134,19 @@ def print_summary(result: ToyTestResult, output: str | None) -> None:
             f"  [yellow]{failed} toys failed after all retries (b {result.n_nonconverged['b']}, sb "
             f"{result.n_nonconverged['sb']}); counted either way, CLs lies in {ends}[/yellow]"
         )
+    if result.stopping is not None:
+        reached = "satisfied" if result.stopping["reached"] else "[yellow]not satisfied at --max-toys[/yellow]"
+        out.print(f"  stopping rule {reached}" + (
+            f": {result.stopping['decision']} {result.stopping['decide']:g}" if result.stopping["decision"] else ""
+        ))  # fmt: skip
+    if result.shard is not None:
+        out.print(f"  shard {result.shard[0]} of {result.shard[1]}: these are numbers of a part of the toys")
     codes = ", ".join(f"{kind} {code}" for kind, code in result.interpolation.items())
     out.print(f"  interpolation {codes}; seed {result.seed}; auxiliary data {result.aux}")
+    if not result.timing:
+        return
+    who = "workers" if result.threads is None else f"{result.threads} threads"
     out.print(
         f"  {result.timing['toys_seconds']:.2f} s for the toys ({result.timing['toys_per_second']:.0f} a second) on "
-        f"{result.threads} threads, {result.versions['blas']}; model {result.model_digest[:12]}"
+        f"{who}, {result.versions['blas']}; model {result.model_digest[:12]}"
     )

@@ -15,6 +15,7 @@ from nsmath.errors import NsmathError, OptionError
 if TYPE_CHECKING:
     from nsmath.model.model import Model
     from nsmath.plan.plan import Plan
+    from nsmath.plan.tuned import Tuned
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "data" / "example.json"
 EXAMPLE_WORD = "example"
@@ -92,13 +93,13 @@ def chosen_model(options: dict[str, Any]) -> Model:
     return model
 
 
-def chosen_plan(model: Model, options: dict[str, Any]) -> Plan:
-    """Return the plan of `plan_options`; says so when kernels must be compiled first."""
+def chosen_plan(model: Model, options: dict[str, Any], *, tuned: Tuned | None = None) -> Plan:
+    """Return the plan of `plan_options`, with ``tuned`` values if given; says when kernels must be compiled first."""
     if options["backend"] == "cpu":
         announce_compilation()
     from nsmath.plan.plan import Plan
 
-    return Plan(model, backend=options["backend"], threads=options["threads"], file=options["plan_file"])
+    return Plan(model, backend=options["backend"], threads=options["threads"], file=options["plan_file"], tuned=tuned)
 
 
 def announce_compilation() -> None:

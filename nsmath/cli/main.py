@@ -10,12 +10,14 @@ from typing import Any
 import click
 
 from nsmath import __version__
-from nsmath.errors import FitError, NsmathError
+from nsmath.errors import FitError, NsmathError, StoreWriteError
 
 # Command -> module, attribute, short help (known here so that listing the commands imports none of them).
 COMMANDS = {
     "fit": ("nsmath.cli.fit", "fit_command", "Best fit, uncertainties and correlations of a workspace."),
     "hypotest-toys": ("nsmath.cli.hypotest", "hypotest_toys_command", "Toy-based CLs of one value of the POI."),
+    "toy": ("nsmath.cli.toy", "toy_command", "One toy of a study, drawn again and fitted."),
+    "merge-toys": ("nsmath.cli.merge_toys", "merge_toys_command", "Toys of several stores as one, and their CLs."),
     "info": ("nsmath.cli.info", "info_command", "Versions, BLAS, threads, devices and cache folders."),
     "example": ("nsmath.cli.example", "example_command", "The example workspace that nsmath ships."),
     "plans": ("nsmath.cli.plans", "plans_group", "Tuned plans in the cache: list, show, clear."),
@@ -86,7 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)
-    except FitError as error:
+    except (FitError, StoreWriteError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_FAILED)
     except NsmathError as error:

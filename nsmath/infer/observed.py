@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,10 @@ from nsmath.infer.toys import ToyStudy, toy_study
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan, Worker
 
+logger = logging.getLogger("nsmath.toys")
+
+FREE = "the free fit to the observed data"
+
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
@@ -30,12 +35,16 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The observed fits: free, and with the POI at each truth of the toys (0, and the tested or given mu)."""
+    """The observed fits: free, and with the POI at each truth of the toys so far (0, and every tested mu)."""
 
     free: Fitted
     conditional: dict[float, Fitted]
     mu_hat: float
-    q: float
+
+    def q(self, statistic: TestStatistic, mu: float) -> float:
+        """Return the observed test statistic at ``mu``, which must be among the conditional fits."""
+        nll = self.conditional[statistic.tested_mu(mu)].nll
+        return float(statistic.q(np.array([self.mu_hat]), np.array([self.free.nll]), np.array([nll]), mu)[0])
 
 
 def checked_mu(model: Model, mu: float) -> None:
@@ -71,8 +80,8 @@ def _fitted(plan: Plan, start: Array, mask: BoolArray, data: Array, aux: Array, 
     return Fitted(columns.z[:, 0].copy(), theta, float(columns.nll[0]), int(columns.n_iterations[0]))
 
 
-def observed_fits(plan: Plan, statistic: TestStatistic, mu: float) -> Observed:
-    """Return the free fit, the conditional fits at 0 and at ``mu``, and the observed q.
+def observed_fits(plan: Plan, statistic: TestStatistic, mu: float, known: Observed | None = None) -> Observed:
+    """Return the free fit and the conditional fits at 0 and at ``mu``; those in ``known`` are not made again.
 
     Raises
     ------
@@ -83,11 +92,13 @@ def observed_fits(plan: Plan, statistic: TestStatistic, mu: float) -> Observed:
     t = model.tensors
     poi = z_index(model, model.require_poi())
     start, mask = nominal_start(model)
-    free = _fitted(plan, start, mask, t.observed, t.aux_observed, "the free fit to the observed data")
+    if known is None:
+        free, conditional = _fitted(plan, start, mask, t.observed, t.aux_observed, FREE), {}
+    else:
+        free, conditional = known.free, dict(known.conditional)
     held = mask.copy()
     held[poi] = True
-    conditional = {}
-    for value in sorted({0.0, mu}):
+    for value in sorted({0.0, statistic.tested_mu(mu), mu} - conditional.keys()):
         at = free.z.copy()
         at[poi] = value
         what = f"the fit to the observed data with {model.poi} = {value:g}"
@@ -95,12 +106,14 @@ def observed_fits(plan: Plan, statistic: TestStatistic, mu: float) -> Observed:
     # The free fit allows what the conditional ones do: whichever is lowest is the start of a better free fit.
     best = min(conditional.values(), key=lambda fitted: fitted.nll)
     if best.nll < free.nll - 1e-7:
-        again = _fitted(plan, best.z, mask, t.observed, t.aux_observed, "the free fit to the observed data")
+        again = _fitted(plan, best.z, mask, t.observed, t.aux_observed, FREE)
+        if known is not None and again.nll < free.nll:
+            logger.warning(
+                "a lower minimum of the free fit was found at mu = %g: q of the values tested before was too small by "
+                "%.3g", mu, 2.0 * (free.nll - again.nll),
+            )  # fmt: skip
         free = min(free, again, key=lambda fitted: fitted.nll)
-    mu_hat = float(free.z[poi])
-    nll = conditional[statistic.tested_mu(mu)].nll
-    q = statistic.q(np.array([mu_hat]), np.array([free.nll]), np.array([nll]), mu)
-    return Observed(free, conditional, mu_hat, float(q[0]))
+    return Observed(free, conditional, float(free.z[poi]))
 
 
 def studies(

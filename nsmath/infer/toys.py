@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from nsmath._typing import Array, BoolArray, IntArray
+from nsmath._typing import Array, IntArray
 from nsmath.fitting.batch import PILOT, Setup, fit_columns, nominal_start, setup, with_pilot, z_index
 from nsmath.fitting.minimiser import Columns, FitStatus, minimise
 from nsmath.infer.sampling import ToySampler
 from nsmath.infer.teststats import TestStatistic
 from nsmath.plan.plan import Plan, Worker
+from nsmath.store.ensemble import Ensemble, Work
 
 logger = logging.getLogger("nsmath.toys")
 
@@ -40,51 +39,6 @@ class ToyStudy:
     free: Setup
     conditional: Setup
     poi: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ensemble:
-    """Results by toy, each of shape (N,).
-
-    Attributes
-    ----------
-    q : test statistic, NaN where a fit failed. mu_hat : best-fit POI.
-    free_status, conditional_status : `FitStatus` numbers; the conditional fit is not needed where q is 0 whatever
-        it gives, and counts as converged there.
-    n_robust, n_retried, n_evaluations, n_fits : how much work it was.
-    """
-
-    q: Array
-    mu_hat: Array
-    free_status: IntArray
-    conditional_status: IntArray
-    n_robust: int
-    n_retried: int
-    n_evaluations: int
-    n_fits: int
-
-    @property
-    def failed(self) -> BoolArray:
-        """Toys without a trustworthy q."""
-        failed: BoolArray = np.isnan(self.q)
-        return failed
-
-    def count(self, *statuses: FitStatus) -> int:
-        """Return the number of toys of which a fit ended in one of these statuses."""
-        numbers = [int(status) for status in statuses]
-        return int(np.sum(np.isin(self.free_status, numbers) | np.isin(self.conditional_status, numbers)))
-
-    @classmethod
-    def joined(cls, parts: list[Ensemble]) -> Ensemble:
-        """Return all parts as one, in their order."""
-
-        def join(name: str) -> Any:
-            return np.concatenate([getattr(part, name) for part in parts])
-
-        return cls(
-            join("q"), join("mu_hat"), join("free_status"), join("conditional_status"),
-            *(sum(getattr(p, name) for p in parts) for name in ("n_robust", "n_retried", "n_evaluations", "n_fits")),
-        )  # fmt: skip
 
 
 def toy_study(
@@ -117,12 +71,9 @@ def toy_study(
     return ToyStudy(sampler, statistic, mu, seed, settings[0], settings[1], poi)
 
 
-def run_toys(plan: Plan, study: ToyStudy, toys: IntArray) -> Ensemble:
-    """Return the results of the toys with these indices, on this thread."""
-    return _run_tile(plan.worker, plan, study, toys)
-
-
-def _run_tile(worker: Worker, plan: Plan, study: ToyStudy, toys: IntArray) -> Ensemble:
+def run_toys(plan: Plan, study: ToyStudy, toys: IntArray) -> tuple[Ensemble, Work]:
+    """Return the results of the toys with these indices (ascending), one tile at most, on this thread."""
+    worker = plan.worker
     data, aux = study.sampler.draw(plan.backend_model, toys, study.seed)
     free = fit_columns(worker, study.free, data, aux)
     mu_hat = free.z[study.poi].copy()
@@ -130,7 +81,7 @@ def _run_tile(worker: Worker, plan: Plan, study: ToyStudy, toys: IntArray) -> En
     is_zero = study.statistic.is_zero(mu_hat, study.mu) & (free.status == FitStatus.CONVERGED)
     need = np.flatnonzero(~is_zero)
     conditional_nll = np.full(len(toys), np.nan)
-    conditional_status = np.zeros(len(toys), dtype=np.int64)
+    conditional_status, conditional_iterations = np.zeros((2, len(toys)), dtype=np.int64)
     counts = [free]
     if len(need):
         conditional = fit_columns(worker, study.conditional, data[:, need], aux[:, need])
@@ -139,18 +90,19 @@ def _run_tile(worker: Worker, plan: Plan, study: ToyStudy, toys: IntArray) -> En
         mu_hat[need] = free.z[study.poi, need]
         conditional_nll[need] = conditional.nll
         conditional_status[need] = conditional.status
+        conditional_iterations[need] = conditional.n_iterations
     bad = (free.status != FitStatus.CONVERGED) | (conditional_status != FitStatus.CONVERGED)
     q = study.statistic.q(mu_hat, free.nll, conditional_nll, study.mu)
-    return Ensemble(
-        q=np.where(bad, np.nan, q),
-        mu_hat=mu_hat,
-        free_status=free.status,
-        conditional_status=conditional_status,
-        n_robust=sum(c.n_robust for c in counts),
-        n_retried=sum(c.n_retried for c in counts),
-        n_evaluations=sum(c.n_evaluations for c in counts),
-        n_fits=sum(len(c.nll) for c in counts),
-    )
+    ensemble = Ensemble(
+        index=toys, q=np.where(bad, np.nan, q), mu_hat=mu_hat, free_nll=free.nll, conditional_nll=conditional_nll,
+        free_status=free.status, conditional_status=conditional_status, free_iterations=free.n_iterations,
+        conditional_iterations=conditional_iterations,
+    )  # fmt: skip
+    work = Work(
+        sum(len(c.nll) for c in counts), sum(c.n_robust for c in counts), sum(c.n_retried for c in counts),
+        sum(c.n_evaluations for c in counts),
+    )  # fmt: skip
+    return ensemble, work
 
 
 def _refit_free(
@@ -179,32 +131,3 @@ def _refit_free(
     free.status[chosen] = again.status[better]
     again.n_retried += len(lower)
     return [again]
-
-
-def run_ensembles(
-    plan: Plan, studies: dict[str, ToyStudy], n_toys: int, progress: Callable[[int, int, str], None] | None = None
-) -> dict[str, Ensemble]:
-    """Return the ensembles of ``n_toys`` toys each, all of them spread over the plan's threads.
-
-    Toy i belongs to tile i // width, whatever the number of threads.
-    """
-    width = plan.tuned.width
-
-    def tasks() -> Iterator[tuple[str, int]]:
-        for name in studies:
-            for first in range(0, n_toys, width):
-                yield name, first
-
-    def run(worker: Worker, task: tuple[str, int]) -> tuple[str, int, Ensemble]:
-        name, first = task
-        toys = np.arange(first, min(first + width, n_toys))
-        return name, first, _run_tile(worker, plan, studies[name], toys)
-
-    parts: dict[str, dict[int, Ensemble]] = {name: {} for name in studies}
-    done = 0
-    for name, first, part in plan.each(run, tasks()):
-        parts[name][first] = part
-        done += len(part.q)
-        if progress is not None:
-            progress(done, n_toys * len(studies), "toys")
-    return {name: Ensemble.joined([found[first] for first in sorted(found)]) for name, found in parts.items()}

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from nsmath.errors import OptionError, PlanError
 from nsmath.model.model import Model
 from nsmath.plan.cache import cached_plan, plan_path, read_plan, write_plan
 from nsmath.plan.tuned import ROBUST_WIDTHS, WIDTHS, PlanKey, Tuned, available_cores, machine_name
+from nsmath.plan.windowed import results_as_completed
 
 logger = logging.getLogger("nsmath.plan")
 
@@ -86,6 +87,7 @@ class Plan:
     width : tile width, instead of the tuned one.
     file : plan file to take the tuned choices from, instead of the cache.
     tune : measure and store what no file or cache provides; False takes middling values.
+    tuned : the tuned choices themselves, such as a store's; nothing is looked up then.
 
     Raises
     ------
@@ -102,6 +104,7 @@ class Plan:
         width: int | None = None,
         file: str | Path | None = None,
         tune: bool = True,
+        tuned: Tuned | None = None,
     ) -> None:
         if backend not in BACKENDS:
             raise OptionError(f"backend {backend!r} is unknown; expected one of {', '.join(BACKENDS)}.")
@@ -117,7 +120,7 @@ class Plan:
         self._workers: list[Worker] = []
         self._pool: ThreadPoolExecutor | None = None
         self._siblings: dict[float, Plan] = {}
-        self.tuned = self._choose(file, tune)
+        self.tuned = tuned or self._choose(file, tune)
         if width is not None:
             self.tuned = replace(self.tuned, width=width)
         logger.info(
@@ -246,8 +249,7 @@ class Plan:
     def each(self, function: Callable[[Worker, Any], Result], tasks: Iterable[Any]) -> Iterator[Result]:
         """Yield ``function(worker, task)`` of all tasks, as they complete, from this plan's threads.
 
-        Tasks are drawn lazily, a few ahead of the threads, so a million of them take no memory. Leaving the
-        iterator early (an error, Ctrl-C) cancels what has not begun and waits for what has.
+        See `results_as_completed` for what leaving the iterator early does.
         """
         if self.threads == 1:
             for task in tasks:
@@ -255,24 +257,7 @@ class Plan:
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="nsmath")
-        pending: set[Future[Result]] = set()
-        queue = iter(tasks)
-        try:
-            while True:
-                while len(pending) < 2 * self.threads:
-                    task = next(queue, _NO_TASK)
-                    if task is _NO_TASK:
-                        break
-                    pending.add(self._pool.submit(lambda task: function(self.worker, task), task))
-                if not pending:
-                    return
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-        finally:
-            for future in pending:
-                future.cancel()
-            wait(pending)
+        yield from results_as_completed(self._pool, lambda task: function(self.worker, task), tasks, 2 * self.threads)
 
     def with_poi_above(self, lower: float) -> Plan:
         """Return a plan for the same model whose parameter of interest may not go below ``lower``."""
@@ -280,8 +265,9 @@ class Plan:
         if self.model.tensors.lower[poi] >= lower:
             return self
         if lower not in self._siblings:
-            sibling = Plan(self.model.with_poi_above(lower), backend=self.backend, threads=self.threads, tune=False)
-            sibling.tuned = self.tuned
+            sibling = Plan(
+                self.model.with_poi_above(lower), backend=self.backend, threads=self.threads, tuned=self.tuned
+            )
             self._siblings[lower] = sibling
         return self._siblings[lower]
 
@@ -306,9 +292,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.model.measurement!r}, backend={self.backend!r}, threads={self.threads}, {self.tuned})"
-
-
-_NO_TASK = object()
 
 
 def backend_model(name: str, model: Model) -> BackendModel:

@@ -180,4 +180,4 @@ def test_choices_on_the_command_line_are_those_of_the_tables() -> None:
 
     assert choices(hypotest_toys_command, "test_stat") == list(TEST_STATISTICS)
     assert choices(hypotest_toys_command, "interp_defaults") == list(INTERPOLATION_SETS)
-    assert set(COMMANDS) == {"fit", "hypotest-toys", "info", "example", "plans"}
+    assert {"fit", "hypotest-toys", "info", "example", "plans"} < set(COMMANDS)

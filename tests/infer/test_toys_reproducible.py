@@ -82,7 +82,7 @@ def test_a_toy_alone_is_the_toy_in_a_batch(reference_q: dict[str, np.ndarray]) -
         recipe = studies(plan, observed, statistic, 1.0, seed=0, fluctuates=True)
         for name in ("b", "sb"):
             for index in (0, 17, 299):
-                alone = run_toys(plan, recipe[name], np.array([index]))
+                alone, _ = run_toys(plan, recipe[name], np.array([index]))
                 assert alone.q[0] == pytest.approx(reference_q[name][index], abs=2e-8)
 
 

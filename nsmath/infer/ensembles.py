@@ -1,0 +1,51 @@
+"""Ensembles on record: what is missing is computed, what is there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from nsmath.infer.engine import Engine, Tile
+from nsmath.infer.toys import ToyStudy
+from nsmath.plan.plan import Plan
+from nsmath.store.ensemble import Work
+from nsmath.store.memory import ToyRecord
+from nsmath.store.ranges import Range, missing, tiles
+
+Progress = Callable[[int, int, str], None]
+"""Called with (toys done, toys in all, phase)."""
+
+
+def complete_ensembles(
+    plan: Plan,
+    studies: Mapping[str, ToyStudy],
+    wanted: Range,
+    record: ToyRecord,
+    engine: Engine,
+    progress: Progress | None = None,
+) -> dict[str, Work]:
+    """Bring the toys ``wanted`` of every study, by hypothesis, on ``record``; return the work by hypothesis.
+
+    Toy i belongs to tile i // width, whatever the engine and whatever is missing. Left early (an error, Ctrl-C),
+    what is done by then is on record and safe.
+    """
+    absent = {name: missing(wanted, record.there((study.mu, name))) for name, study in studies.items()}
+
+    def todo() -> Iterator[Tile]:
+        for name, ranges in absent.items():
+            yield from ((name, tile) for tile in tiles(ranges, plan.tuned.width))
+
+    n_all = (wanted[1] - wanted[0]) * len(studies)
+    done = n_all - sum(last - first for ranges in absent.values() for first, last in ranges)
+    work = {name: Work() for name in studies}
+    if progress is not None and done:
+        progress(done, n_all, "toys")
+    try:
+        for name, part, took in engine.results(plan, studies, todo()):
+            record.add((studies[name].mu, name), part)
+            work[name] += took
+            done += len(part)
+            if progress is not None:
+                progress(done, n_all, "toys")
+    finally:
+        record.flush()
+    return work

@@ -1,0 +1,188 @@
+"""`ToyTestResult`: the outcome of a toy-based test, from the toys' q and the observed one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import NormalDist
+from typing import Any
+
+from nsmath.fitting.minimiser import FitStatus
+from nsmath.infer.pvalues import NSIGMA_ORDER, Tail, expected_band, ratio, tail
+from nsmath.infer.stopping import StoppingRule, Verdict, stopping_dict
+from nsmath.infer.teststats import TestStatistic
+from nsmath.store.ensemble import Ensemble, Work
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedSet:
+    """The band that background alone would give: an entry for each of ``nsigma_order``; see `expected_band`."""
+
+    nsigma_order: tuple[int, ...]
+    cls: tuple[float | None, ...]
+    cls_error: tuple[float | None, ...]
+    cls_upper: tuple[float | None, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON."""
+        return {name: list(getattr(self, name)) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class ToyTestResult:
+    """Outcome of a toy-based test; numbers that toys cannot give are None, with a bound beside them.
+
+    Attributes
+    ----------
+    clsb, clb, cls : p-values of the tested and of the background hypothesis, and their ratio; for ``q0`` clsb is
+        the p-value of mu = 0, clb that of the alternative, and cls is None.
+    clsb_error, clb_error, cls_error : statistical standard errors; None where a tail is empty or full.
+    clsb_upper, clb_upper, cls_upper : one-sided 95 % C.L. upper limits where a tail is empty.
+    bracket : (lowest, highest) cls with failed toys counted either way; None without failures.
+    stopping : the rule that ended the study, and whether it was satisfied; None for a given number of toys.
+    shard : (i, of) where this is a part of a study; then its numbers are those of the part.
+    threads : None where toys came from other processes.
+    fits : by ensemble, the work of this run; toys that a store held already took none.
+    ensembles : q, mu_hat and statuses by toy, keys ``b`` and ``sb``.
+    """
+
+    mu_test: float
+    mu_hat: float
+    q_obs: float
+    clsb: float | None
+    clb: float | None
+    cls: float | None
+    clsb_error: float | None
+    clb_error: float | None
+    cls_error: float | None
+    clsb_upper: float | None
+    clb_upper: float | None
+    cls_upper: float | None
+    bracket: tuple[float | None, float | None] | None
+    expected_set: ExpectedSet | None
+    p0: float | None
+    p0_error: float | None
+    p0_upper: float | None
+    z0: float | None
+    n_toys: dict[str, int]
+    n_nonconverged: dict[str, int]
+    n_error: dict[str, int]
+    stopping: dict[str, Any] | None
+    shard: tuple[int, int] | None
+    seed: int
+    test_stat: str
+    aux: str
+    poi: str
+    measurement: str
+    interpolation: dict[str, str]
+    model_digest: str
+    versions: dict[str, str]
+    backend: str
+    threads: int | None
+    tile_width: int
+    timing: dict[str, float]
+    fits: dict[str, dict[str, int]]
+    ensembles: dict[str, Ensemble] = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, without the toys themselves."""
+        names = [name for name in self.__slots__ if name not in ("ensembles", "expected_set", "bracket")]
+        result: dict[str, Any] = {name: getattr(self, name) for name in names}
+        result["expected_set"] = self.expected_set.to_dict() if self.expected_set else None
+        result["cls_bracket"] = list(self.bracket) if self.bracket else None
+        return result
+
+    def __repr__(self) -> str:
+        def shown(value: float | None, error: float | None) -> str:
+            return "undefined" if value is None else f"{value:.4g}" + (f" +- {error:.2g}" if error else "")
+
+        return (
+            f"ToyTestResult({self.poi}={self.mu_test:g}, CLs={shown(self.cls, self.cls_error)}, "
+            f"q_obs={self.q_obs:.6g}, toys {self.n_toys['b']} + {self.n_toys['sb']})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a test comes from: what the result repeats for those who find it years later."""
+
+    poi: str
+    measurement: str
+    interpolation: dict[str, str]
+    model_digest: str
+    versions: dict[str, str]
+    backend: str
+    threads: int | None
+    tile_width: int
+    seed: int
+    aux: str
+
+
+def tails(statistic: TestStatistic, ensembles: Mapping[str, Ensemble], q_obs: float) -> tuple[Tail, Tail]:
+    """Return the tails of the tested and of the other hypothesis, failed toys left out."""
+    tested, other = ("b", "sb") if statistic.tests_null else ("sb", "b")
+    clsb, clb = (tail(ensembles[name].q[~ensembles[name].failed], q_obs) for name in (tested, other))
+    return clsb, clb
+
+
+def toy_test_result(
+    statistic: TestStatistic, mu: float, observed: Mapping[str, float], ensembles: dict[str, Ensemble],
+    provenance: Provenance, *, expected: bool, work: Mapping[str, Work] | None = None,
+    timing: Mapping[str, float] | None = None, stopping: tuple[StoppingRule, Verdict] | None = None,
+    shard: tuple[int, int] | None = None,
+) -> ToyTestResult:  # fmt: skip
+    """Return the test of ``mu``.
+
+    Parameters
+    ----------
+    observed : ``q_obs`` and ``mu_hat``.
+    ensembles : toys of ``b`` and ``sb``.
+    expected : also the band expected from background alone.
+    """
+    q_obs = observed["q_obs"]
+    clsb, clb = tails(statistic, ensembles, q_obs)
+    n_failed = {name: ensemble.n_failed for name, ensemble in ensembles.items()}
+    good = {name: ensemble.q[~ensemble.failed] for name, ensemble in ensembles.items()}
+    cls, cls_error, cls_upper = (None, None, None) if statistic.tests_null else ratio(clsb, clb)
+    bands = None
+    if expected and not statistic.tests_null and len(good["b"]) and len(good["sb"]):
+        cls_values, errors, uppers = expected_band(good["b"], good["sb"])
+        bands = ExpectedSet(NSIGMA_ORDER, tuple(cls_values), tuple(errors), tuple(uppers))
+    p0 = clsb if statistic.tests_null else None
+    tested, other = ("b", "sb") if statistic.tests_null else ("sb", "b")
+    return ToyTestResult(
+        mu_test=mu, mu_hat=observed["mu_hat"], q_obs=q_obs, clsb=_defined(clsb), clb=_defined(clb), cls=cls,
+        clsb_error=clsb.error, clb_error=clb.error, cls_error=cls_error, clsb_upper=clsb.upper, clb_upper=clb.upper,
+        cls_upper=cls_upper,
+        bracket=_bracket(clsb, clb, n_failed[tested], n_failed[other]) if sum(n_failed.values()) else None,
+        expected_set=bands,
+        p0=_defined(p0) if p0 else None,
+        p0_error=p0.error if p0 else None,
+        p0_upper=p0.upper if p0 else None,
+        z0=-NormalDist().inv_cdf(p0.p) if p0 and 0 < p0.n_tail < p0.n else None,
+        n_toys={name: len(ensembles[name]) for name in ("b", "sb")},
+        n_nonconverged={
+            name: ensembles[name].count(FitStatus.MAX_ITERATIONS, FitStatus.NO_DECREASE) for name in ("b", "sb")
+        },
+        n_error={name: ensembles[name].count(FitStatus.OUT_OF_DOMAIN) for name in ("b", "sb")},
+        stopping=stopping_dict(*(stopping or (None, None))),
+        shard=shard,
+        test_stat=statistic.name,
+        timing={name: round(value, 6) for name, value in (timing or {}).items()},
+        fits={name: asdict(part) for name, part in (work or {}).items()},
+        ensembles=ensembles,
+        **asdict(provenance),
+    )  # fmt: skip
+
+
+def _defined(p: Tail) -> float | None:
+    """Return the p-value; None where no toy is left, or the tail is empty (its bound says what is known)."""
+    return p.p if p.n and p.n_tail else None
+
+
+def _bracket(clsb: Tail, clb: Tail, failed_sb: int, failed_b: int) -> tuple[float | None, float | None]:
+    """Return the lowest and the highest CLs that failed toys allow: all in a tail, or none of them."""
+    n_sb, n_b = clsb.n + failed_sb, clb.n + failed_b
+    low = (clsb.n_tail / n_sb) / ((clb.n_tail + failed_b) / n_b) if clb.n_tail + failed_b and n_sb else None
+    high = ((clsb.n_tail + failed_sb) / n_sb) / (clb.n_tail / n_b) if clb.n_tail and n_sb else None
+    return low, high

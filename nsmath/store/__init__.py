@@ -1,0 +1,1 @@
+"""Toys on record: their columns, in memory or as Parquet parts in a folder that survives anything."""
