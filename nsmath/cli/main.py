@@ -16,6 +16,8 @@ from nsmath.errors import FitError, NsmathError
 COMMANDS = {
     "fit": ("nsmath.cli.fit", "fit_command", "Best fit, uncertainties and correlations of a workspace."),
     "hypotest-toys": ("nsmath.cli.hypotest", "hypotest_toys_command", "Toy-based CLs of one value of the POI."),
+    "inspect": ("nsmath.cli.inspect", "inspect_command", "Channels, modifiers, parameters and yields of a workspace."),
+    "lint": ("nsmath.cli.lint", "lint_command", "Everything that is wrong or doubtful in a workspace."),
     "info": ("nsmath.cli.info", "info_command", "Versions, BLAS, threads, devices and cache folders."),
     "example": ("nsmath.cli.example", "example_command", "The example workspace that nsmath ships."),
     "plans": ("nsmath.cli.plans", "plans_group", "Tuned plans in the cache: list, show, clear."),

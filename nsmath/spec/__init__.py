@@ -1,5 +1,6 @@
 """What a workspace file says: pyhf JSON read, checked and frozen. No array library is seen here."""
 
+from nsmath.spec.lint import Finding, LintReport, lint
 from nsmath.spec.modifiers import MODIFIERS, ModifierType
 from nsmath.spec.patch import PatchSet, apply_patches
 from nsmath.spec.uses import ParameterUse, parameter_uses
@@ -19,6 +20,8 @@ from nsmath.spec.workspace import (
 __all__ = [
     "MODIFIERS",
     "Channel",
+    "Finding",
+    "LintReport",
     "LoHi",
     "LoHiData",
     "LoadWarning",
@@ -32,5 +35,6 @@ __all__ = [
     "Sample",
     "Workspace",
     "apply_patches",
+    "lint",
     "parameter_uses",
 ]
