@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from nsmath.errors import OptionError, WorkspaceError
-from nsmath.spec.edit import Document, Edited, Spec, edited, plain
+from nsmath.spec.edit import Document, Edited, Spec, each_modifier, edited, plain
+from nsmath.spec.modifiers import MODIFIERS
 from nsmath.spec.wording import listed, nearest
 
 __all__ = ["JOINS", "combined"]
@@ -61,18 +62,16 @@ def combined(left: Spec, right: Spec, *, join: str = "none", merge_channels: boo
         "measurements": _measurements(first["measurements"], second["measurements"], join, notes),
         "version": first["version"],
     }
-    shared = _modifier_names(first) & _modifier_names(second)
+    shared = _shareable(first) & _shareable(second)
     if shared:
         notes.append(f"modifiers that both have, so correlated: {listed(sorted(shared))}")
     return edited(document, notes, "combining")
 
 
-def _modifier_names(document: Document) -> set[str]:
+def _shareable(document: Document) -> set[str]:
+    """Names of modifiers whose parameters reach beyond a channel."""
     return {
-        modifier["name"]
-        for channel in document["channels"]
-        for sample in channel["samples"]
-        for modifier in sample["modifiers"]
+        modifier["name"] for modifier in each_modifier(document) if MODIFIERS[modifier["type"]].shared == "everywhere"
     }
 
 

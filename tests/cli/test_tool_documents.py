@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from test_bad_inputs import ALL
 from test_commands import run
 from test_documents import ROOT, documented_fields, section
 
 COMMANDS = {
     "inspect": ["inspect", "-i", "example", "--fit", "-q", "-o", "-"],
     "lint": ["lint", "-i", "example", "-q", "-o", "-"],
+    "digest": ["digest", "-i", "example", "-q", "-o", "-"],
 }
 
 
@@ -25,3 +28,24 @@ def test_every_field_is_described_and_no_other(name: str, capsys: pytest.Capture
         for row in result.get(key, []):
             for field in row:
                 assert f"`{key}[].{field}`" in about or f"{field}" in about, field
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_option_of_every_command_is_described(name: str) -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    about = section(text, name.split()[0]) + section(text, "Options that choose a model")
+    for parameter in ALL[name].params:
+        for option in parameter.opts:
+            if option.startswith("-"):
+                assert f"`{option}" in about or f"{option} " in about, option
+
+
+def test_every_kind_of_warning_is_described() -> None:
+    sources = [ROOT / "nsmath" / path for path in ("spec/warn.py", "spec/check_poi.py", "spec/lint.py",
+                                                   "fitting/inspection.py", "cli/lint.py")]  # fmt: skip
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    kinds = set(re.findall(r'LoadWarning\(\s*"([a-z-]+)"', text)) | {"missing-poi", "vector-poi"}  # those two come from a table
+    assert {"same-side", "large-pull", "fit-failed", "no-effect"} <= kinds
+    about = section((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), "lint")
+    for kind in kinds:
+        assert f"`{kind}`" in about, kind
