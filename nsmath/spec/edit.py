@@ -17,7 +17,6 @@ from nsmath.spec.workspace import Workspace
 
 __all__ = ["Edited", "Spec", "edited", "ordered", "plain", "pruned", "renamed", "with_configs", "with_observations"]
 
-Spec = Workspace | Mapping[str, Any]
 Document = dict[str, Any]
 
 
@@ -49,6 +48,10 @@ class Edited:
         return f"<Edited: {self.workspace!r}, {len(self.notes)} notes>"
 
 
+Spec = Workspace | Mapping[str, Any] | Edited
+"""What can be edited: a workspace, its parsed document, or the result of another edit."""
+
+
 def plain(spec: Spec) -> Document:
     """A copy of the document of a workspace, after the checks of the load.
 
@@ -59,8 +62,9 @@ def plain(spec: Spec) -> Document:
     """
     if isinstance(spec, Workspace):
         return spec.to_dict()
-    Workspace.from_dict(spec)
-    document: Any = copied(spec)
+    if not isinstance(spec, Edited):
+        Workspace.from_dict(spec)
+    document: Any = copied(spec.document if isinstance(spec, Edited) else spec)
     return dict(document)
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from test_bad_inputs import ALL
 from test_commands import run
-from test_documents import ROOT, documented_fields, section
+from test_documents import ROOT, documented_fields, fenced, section
 
 COMMANDS = {
     "inspect": ["inspect", "-i", "example", "--fit", "-q", "-o", "-"],
@@ -44,8 +44,17 @@ def test_every_kind_of_warning_is_described() -> None:
     sources = [ROOT / "nsmath" / path for path in ("spec/warn.py", "spec/check_poi.py", "spec/lint.py",
                                                    "fitting/inspection.py", "cli/lint.py")]  # fmt: skip
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
-    kinds = set(re.findall(r'LoadWarning\(\s*"([a-z-]+)"', text)) | {"missing-poi", "vector-poi"}  # those two come from a table
+    kinds = set(re.findall(r'LoadWarning\(\s*"([a-z-]+)"', text)) | {"missing-poi", "vector-poi"}
     assert {"same-side", "large-pull", "fit-failed", "no-effect"} <= kinds
     about = section((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), "lint")
     for kind in kinds:
         assert f"`{kind}`" in about, kind
+
+
+def test_the_python_example_of_the_workspace_tools_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = fenced((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), "python")
+    exec(compile(example, "docs/cli.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "channel 'SR_low' removed" in printed
+    assert "expected at mu_sig = 0 and the best fit of the other channels" in printed
+    assert "5 channels, 20 bins" in printed

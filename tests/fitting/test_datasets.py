@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pyhf
 import pytest
-from workspaces import FIXTURES, PYHF_CODES, document, modifier, mu, sample
+from workspaces import FIXTURES, PYHF_CODES, SHARED, document, modifier, mu, reference, sample
 
 from nsmath import Model, fit
 from nsmath.cli.inputs import EXAMPLE
@@ -18,8 +18,8 @@ from nsmath.fitting.datasets import asimov, blinded
 from nsmath.spec import Workspace, pruned
 
 EXAMPLE_SPEC = json.loads(EXAMPLE.read_text())
-CR = ["CR_fakes", "CR_ttbar", "CR_zjets"]
 SR = ["SR_high", "SR_low"]
+SMALL = ("god", "complex", "real/b2kpi_20bin", "real/erjr_3L_200_100", "real/sbottomC_900_250_60")
 
 
 def pyhf_model(spec: dict) -> tuple[pyhf.Model, list[float]]:
@@ -72,6 +72,17 @@ def test_a_fit_of_asimov_data_ends_where_they_were_made() -> None:
     assert [(p.init, p.lower, p.upper) for p in model.parameters] == [
         (p.init, p.lower, p.upper) for p in before.parameters
     ]
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name in reference()] or [pytest.param(
+    "", marks=pytest.mark.skip(reason="../shared/data is absent"))])  # fmt: skip
+def test_a_fit_of_asimov_data_of_a_real_workspace_ends_where_they_were_made(name: str) -> None:
+    spec = json.loads((SHARED / f"{name}.json").read_text())
+    before = Model.from_workspace(spec)
+    conditional = fit(before, fixed={before.poi: 0.5})
+    again = fit(Model.from_workspace(asimov(spec, values={before.poi: 0.5}, fitted=True).workspace))
+    sigma = np.where(again.uncertainties > 0.0, again.uncertainties, 1.0)
+    np.testing.assert_allclose((again.values - conditional.values) / sigma, 0.0, atol=1e-4)
 
 
 def test_lumi_without_start_and_bounds_keeps_those_it_had() -> None:

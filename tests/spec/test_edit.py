@@ -235,6 +235,8 @@ def test_observations_and_configurations_are_replaced_in_place(document: dict) -
     assert (lumi.fixed, lumi.auxdata, mu.inits) == (True, (1.0,), (2.0,))
 
 
-def test_a_workspace_object_may_be_given(document: dict) -> None:
+def test_a_workspace_or_the_result_of_an_edit_may_be_given(document: dict) -> None:
+    twice = renamed(pruned(document, channels=["CR"]), channels={"SR": "x"})
+    assert twice.document == dict(theirs(document).prune(channels=["CR"]).rename(channels={"SR": "x"}))
     workspace = Workspace.from_dict(document)
     assert pruned(workspace, channels=["CR"]).workspace == pruned(document, channels=["CR"]).workspace
