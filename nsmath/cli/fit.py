@@ -42,17 +42,19 @@ def fit_command(**options: Any) -> int:
     return 0 if result.status == FitStatus.CONVERGED else EXIT_NOT_CONVERGED
 
 
-def parse_fixed(texts: tuple[str, ...]) -> dict[str, float]:
-    """Return ``--fix`` options as name -> value."""
-    fixed = {}
+def parse_fixed(texts: tuple[str, ...], option: str = "--fix") -> dict[str, float]:
+    """Return options of the form NAME=VALUE, such as ``--fix``, as name -> value."""
+    fixed: dict[str, float] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
+        if name in fixed:
+            raise OptionError(f"{option} {text!r}: '{name}' is given twice. Give it once.")
         try:
             fixed[name] = float(value)
         except ValueError:
             equals = ""
         if not equals:
-            raise OptionError(f"--fix {text!r}: expected NAME=VALUE, such as mu=1.0.")
+            raise OptionError(f"{option} {text!r}: expected NAME=VALUE, such as mu=1.0.")
     return fixed
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,25 +18,34 @@ if TYPE_CHECKING:
     from nsmath.model.model import Model
     from nsmath.plan.plan import Plan
     from nsmath.plan.tuned import Tuned
+    from nsmath.spec.workspace import Workspace
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "data" / "example.json"
 EXAMPLE_WORD = "example"
 STDIN = "-"
 
 
-def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose a model; the command receives them as keywords."""
+def document_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose a workspace; the command receives them as keywords."""
     options = [
         click.option(
             "--input", "-i", "input_", required=True, metavar="FILE",
             help=f"pyhf JSON workspace, '-' for stdin; the word '{EXAMPLE_WORD}' takes the one that nsmath ships.",
         ),
-        click.option("--measurement", metavar="NAME", help="Measurement; the first one if not given."),
-        click.option("--poi", metavar="NAME", help="Parameter of interest, instead of the measurement's."),
         click.option(
             "--patch", "patches", multiple=True, metavar="FILE[:NAME]",
             help="JSON patch, or one patch of a patch set by name; may be repeated, applied in order.",
         ),
+    ]  # fmt: skip
+    return functools.reduce(lambda f, option: option(f), reversed(options), function)
+
+
+def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose a model; the command receives them as keywords."""
+    options = [
+        document_options,
+        click.option("--measurement", metavar="NAME", help="Measurement; the first one if not given."),
+        click.option("--poi", metavar="NAME", help="Parameter of interest, instead of the measurement's."),
         click.option(
             "--interp-defaults", type=click.Choice(["root", "pyhf"]), default="root",
             help="Interpolation: root is code4 (normsys) and code4p (histosys), pyhf is code1 and code0.",
@@ -70,27 +81,87 @@ def chosen_interpolation(defaults: str, overrides: tuple[str, ...]) -> Any:
     return interpolation(codes)
 
 
-def chosen_model(options: dict[str, Any]) -> Model:
-    """Return the model of `model_options`; warnings of the workspace go to stderr, one line a kind."""
-    from nsmath.model.model import Model
+@dataclass(frozen=True)
+class Source:
+    """A workspace that was read, and what it was read from.
+
+    Attributes
+    ----------
+    label : the file, or ``-``; for messages.
+    given : the document as read, numbers as they were written.
+    patches : as named by the user.
+    workspace : checked, with the patches applied.
+    """
+
+    label: str
+    given: Any
+    patches: tuple[str, ...]
+    workspace: Workspace
+
+    @functools.cached_property
+    def document(self) -> dict[str, Any]:
+        """The document with the patches applied."""
+        from nsmath.spec.patch import apply_patches
+
+        return apply_patches(self.given, self.patches)
+
+
+@contextmanager
+def naming(label: str) -> Iterator[None]:
+    """Put the name of the document before errors: the checks know the place in it, but not which it is."""
+    try:
+        yield
+    except NsmathError as error:
+        text = str(error)
+        raise type(error)(text if label in text else f"{label}: {text}") from None
+
+
+def parsed_input(given: str) -> tuple[str, Any]:
+    """Return name and parsed JSON of what ``--input`` names; nothing about it is checked."""
+    from nsmath.spec.read import parse_json, read_bytes
+
+    label = str(EXAMPLE if given == EXAMPLE_WORD else Path(given))
+    with naming(label):
+        if given == STDIN:
+            return label, parse_json(sys.stdin.buffer.read(), "the workspace")
+        return label, parse_json(read_bytes(label), f"'{label}'")
+
+
+def read_source(given: str, patches: tuple[str, ...] = ()) -> Source:
+    """Return the checked workspace that ``--input`` names, with its patches applied."""
     from nsmath.spec.workspace import Workspace
 
-    path = EXAMPLE if options["input_"] == EXAMPLE_WORD else Path(options["input_"])
-    patches = list(options["patches"])
-    try:
-        if options["input_"] == STDIN:
-            workspace = Workspace.from_json(sys.stdin.buffer.read(), patches=patches)
-        else:
-            workspace = Workspace.from_file(path, patches=patches)
+    label, document = parsed_input(given)
+    with naming(label):
+        return Source(label, document, tuple(patches), Workspace.from_dict(document, patches=patches))
+
+
+def model_of(workspace: Workspace, label: str, options: dict[str, Any]) -> Model:
+    """Return the model of a workspace that was read from ``label``, as `model_options` say."""
+    from nsmath.model.model import Model
+
+    with naming(label):
         interp = chosen_interpolation(options["interp_defaults"], options["interp"])
-        model = Model.from_workspace(workspace, measurement=options["measurement"], poi=options["poi"], interp=interp)
-    except NsmathError as error:
-        # The checks know the place in the document; only here is it known which document.
-        text = str(error)
-        raise type(error)(text if str(path) in text else f"{path}: {text}") from None
+        return Model.from_workspace(workspace, measurement=options["measurement"], poi=options["poi"], interp=interp)
+
+
+def warn(workspace: Workspace) -> None:
+    """Write the warnings of a workspace to stderr, one line a kind."""
     for line in workspace.warning_summary():
         click.echo(f"warning: {line}", err=True)
-    return model
+
+
+def chosen_model(options: dict[str, Any]) -> Model:
+    """Return the model of `model_options`; warnings of the workspace go to stderr, one line a kind."""
+    return source_and_model(options)[1]
+
+
+def source_and_model(options: dict[str, Any]) -> tuple[Source, Model]:
+    """Return the model of `model_options`, and what it was made of; warnings as `chosen_model`."""
+    source = read_source(options["input_"], options["patches"])
+    model = model_of(source.workspace, source.label, options)
+    warn(source.workspace)
+    return source, model
 
 
 def chosen_plan(model: Model, options: dict[str, Any], *, tuned: Tuned | None = None) -> Plan:

@@ -1,6 +1,6 @@
 """Names: what may occur once only, and what one name may mean."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from nsmath.errors import WorkspaceError
 from nsmath.spec.modifiers import MODIFIERS
@@ -14,31 +14,31 @@ def check_names(
     channels: tuple[Channel, ...],
     observations: tuple[Observation, ...],
     measurements: tuple[Measurement, ...],
-) -> None:
-    """Refuse two channels, samples of a channel, observations, measurements or configurations of one name."""
-    _once([channel.name for channel in channels], "channel", "channels")
+) -> Iterator[WorkspaceError]:
+    """What is wrong with names: two channels, samples of a channel, observations or configurations of one."""
+    yield from _once([channel.name for channel in channels], "channel", "channels")
     for index, channel in enumerate(channels):
-        _once([sample.name for sample in channel.samples], "sample", f"channels[{index}].samples")
-    _once([observation.name for observation in observations], "observation", "observations")
-    _once([measurement.name for measurement in measurements], "measurement", "measurements")
+        yield from _once([sample.name for sample in channel.samples], "sample", f"channels[{index}].samples")
+    yield from _once([observation.name for observation in observations], "observation", "observations")
+    yield from _once([measurement.name for measurement in measurements], "measurement", "measurements")
     for index, measurement in enumerate(measurements):
         names = [config.name for config in measurement.parameters]
-        _once(names, "configuration of the parameter", f"measurements[{index}].config.parameters")
+        yield from _once(names, "configuration of the parameter", f"measurements[{index}].config.parameters")
 
 
-def _once(names: Iterable[str], what: str, path: str) -> None:
+def _once(names: Iterable[str], what: str, path: str) -> Iterator[WorkspaceError]:
     first: dict[str, int] = {}
     for index, name in enumerate(names):
         if name in first:
-            raise WorkspaceError(
+            yield WorkspaceError(
                 f"a second {what} '{name}'; the first is {path}[{first[name]}]. Rename or remove one.",
                 f"{path}[{index}]",
             )
-        first[name] = index
+        first.setdefault(name, index)
 
 
-def check_sharing(channels: tuple[Channel, ...]) -> None:
-    """Refuse a type used twice under one name on a sample, and names whose uses cannot share a parameter.
+def check_sharing(channels: tuple[Channel, ...]) -> Iterator[WorkspaceError]:
+    """What is wrong with shared names: a type used twice on a sample, uses that cannot share a parameter.
 
     Which can, the rows of `MODIFIERS` say.
     """
@@ -49,22 +49,25 @@ def check_sharing(channels: tuple[Channel, ...]) -> None:
             for m, modifier in enumerate(sample.modifiers):
                 key = (modifier.name, modifier.type)
                 if key in here:
-                    raise WorkspaceError(
+                    yield WorkspaceError(
                         f"a second {modifier.type} '{modifier.name}' on the same sample. Tools differ in "
                         "what that means: combine the two into one, or give them different names.",
                         path_of((c, s, m)),
                     )
+                    continue
                 here.add(key)
                 uses = first_uses.setdefault(modifier.name, {})
                 if len(uses) != 1 or modifier.type not in uses or MODIFIERS[modifier.type].shared == "nowhere":
-                    _check_new_use(modifier, uses, (c, s, m), channels)
+                    yield from _check_new_use(modifier, uses, (c, s, m), channels)
                     uses.setdefault(modifier.type, (c, s, m))
 
 
-def _check_new_use(modifier: Modifier, uses: dict[str, Spot], spot: Spot, channels: tuple[Channel, ...]) -> None:
+def _check_new_use(
+    modifier: Modifier, uses: dict[str, Spot], spot: Spot, channels: tuple[Channel, ...]
+) -> Iterator[WorkspaceError]:
     row = MODIFIERS[modifier.type]
     if row.name in uses and row.shared == "nowhere":
-        raise WorkspaceError(
+        yield WorkspaceError(
             f"{row.name} '{modifier.name}' is used before, at {_where(uses[row.name], channels)}. Its "
             "parameters belong to one sample only: give each use a name of its own (staterror is the type "
             "whose parameters are shared by samples).",
@@ -72,7 +75,7 @@ def _check_new_use(modifier: Modifier, uses: dict[str, Spot], spot: Spot, channe
         )
     for other, first in uses.items():
         if other != row.name and other not in row.shares_with:
-            raise WorkspaceError(
+            yield WorkspaceError(
                 f"{row.name} '{modifier.name}' has the name of a {other}, at {_where(first, channels)}. Only "
                 "normsys and histosys can share a parameter: rename one of the two.",
                 path_of(spot),

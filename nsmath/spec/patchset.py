@@ -12,7 +12,7 @@ from nsmath.spec.operations import apply_operations, checked_operations
 from nsmath.spec.read import parse_json, read_bytes
 from nsmath.spec.wording import counted, json_type, listed, nearest, shown
 
-__all__ = ["PatchSet", "digest"]
+__all__ = ["PatchSet", "digest", "extracted"]
 
 _VERSION = "1.0.0"
 _ALGORITHMS = ("md5", "sha256")
@@ -165,6 +165,36 @@ class PatchSet:
         operations = self.patch(name)
         self.verify(spec)
         return apply_operations(spec, operations, f"patch '{name}'")
+
+
+def extracted(
+    document: object, name: str, *, with_metadata: bool = False, source: str = "the patch set"
+) -> list[dict[str, object]] | dict[str, object]:
+    """One patch of a parsed patch set, as a JSON document of its own.
+
+    Parameters
+    ----------
+    document : mapping
+        The patch set.
+    name : str
+    with_metadata : bool
+        The operations in an object with the metadata of the patch and of the set, instead of alone.
+    source : str
+        What to call the patch set in messages.
+
+    Raises
+    ------
+    PatchError
+        If the document is no patch set, or has no such patch.
+    """
+    patch_set = PatchSet.from_dict(document, source)
+    operations = patch_set.patch(name)
+    if not with_metadata:
+        return operations
+    top = _object(document, source, ())
+    entry = _object(_array(top["patches"], source)[patch_set.names.index(name)], source, ())
+    own, common = _object(entry["metadata"], source, ()), _object(top["metadata"], source, ())
+    return {"metadata": {**own, **common}, "patch": operations}
 
 
 def _entry(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nsmath.cli import output
+from nsmath.cli.combine import combine_command
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, hypotest_toys_command
 from nsmath.cli.inputs import EXAMPLE
 from nsmath.cli.main import COMMANDS, main
@@ -20,6 +21,7 @@ from nsmath.cli.output import checked_output, json_text, write_json
 from nsmath.errors import OptionError
 from nsmath.formulas.interpolation import INTERPOLATION_SETS
 from nsmath.infer.teststats import TEST_STATISTICS
+from nsmath.spec import JOINS
 
 RESULT = {"cls": 0.1, "row": [1.0, 2.0], "matrix": [[1.0] * 50, [2.0] * 50], "n": {"b": 3}, "none": None, "s": "µ"}
 
@@ -180,4 +182,5 @@ def test_choices_on_the_command_line_are_those_of_the_tables() -> None:
 
     assert choices(hypotest_toys_command, "test_stat") == list(TEST_STATISTICS)
     assert choices(hypotest_toys_command, "interp_defaults") == list(INTERPOLATION_SETS)
-    assert {"fit", "hypotest-toys", "info", "example", "plans"} < set(COMMANDS)
+    assert choices(combine_command, "join") == list(JOINS)
+    assert {"fit", "hypotest-toys", "info", "example", "plans"} <= set(COMMANDS)
