@@ -108,7 +108,7 @@ class CpuTile:
             width = FEW
         key = (name, width)
         if key not in self._matmuls:
-            self._matmuls[key] = self.model.matmuls.planner(a, b[:, :width], out[:, :width])
+            self._matmuls[key] = self.model.matmuls.planned(a, b[:, :width], out[:, :width])
         return self._matmuls[key]
 
     @property
@@ -239,7 +239,7 @@ class CpuTile:
         n = min(-(-self.n // BATCH_STEP) * BATCH_STEP, self.width)
         key = ("curvature", n)
         if key not in self._matmuls:
-            self._matmuls[key] = self.model.matmuls.planner(
+            self._matmuls[key] = self.model.matmuls.planned(
                 self.left[:n].transpose(0, 2, 1), self.right[:n], self.hessian[:n], accumulate=True
             )
         self._matmuls[key].execute()

@@ -83,6 +83,22 @@ class NumpyMatmul:
         del self._operands
 
 
+class EmptyMatmul:
+    """A product without elements, or over none, which no library takes: a model may leave nothing to minimise."""
+
+    def __init__(self, out: Array, *, accumulate: bool) -> None:
+        self._out, self._accumulate = out, accumulate
+
+    def execute(self) -> None:
+        """Set ``out`` to the empty sum."""
+        if not self._accumulate:
+            self._out[...] = 0.0
+
+    def free(self) -> None:
+        """Forget the operand."""
+        del self._out
+
+
 def _check_operands(a: Array, b: Array, out: Array) -> None:
     """nvmath's unchecked calls and MKL take wrong strides without a word; so look once, here."""
     shapes_fit = a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]
@@ -107,6 +123,12 @@ class MatmulLibrary:
     name: str
     version: str
     planner: type[NvmathMatmul] | type[NumpyMatmul]
+
+    def planned(self, a: Array, b: Array, out: Array, *, accumulate: bool = False) -> PlannedMatmul:
+        """Return the planned product of these operands."""
+        if a.size == 0 or b.size == 0:
+            return EmptyMatmul(out, accumulate=accumulate)
+        return self.planner(a, b, out, accumulate=accumulate)
 
 
 def matmul_library() -> MatmulLibrary:

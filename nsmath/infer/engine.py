@@ -20,8 +20,8 @@ from nsmath.plan.windowed import results_as_completed
 from nsmath.store.ensemble import Ensemble, Work
 from nsmath.store.ranges import Range
 
-Tile = tuple[str, Range]
-"""(name of the study, toys first <= index < last)."""
+Tile = tuple[str, Range, Ensemble | None]
+"""(name of the study, toys first <= index < last, the same toys at another mu if there are any)."""
 Done = tuple[str, Ensemble, Work]
 
 PLANS_KEPT = 4
@@ -42,8 +42,8 @@ class Threads:
         """Yield the results of all ``tiles``, as they complete."""
 
         def run(_: Worker, tile: Tile) -> Done:
-            name, (first, last) = tile
-            return name, *run_toys(plan, studies[name], np.arange(first, last))
+            name, (first, last), known = tile
+            return name, *run_toys(plan, studies[name], np.arange(first, last), known)
 
         return plan.each(run, tiles)
 
@@ -95,5 +95,5 @@ def _run_tile(payload: bytes, key: str, tile: Tile) -> Done:
             while len(_kept) > PLANS_KEPT:
                 _kept.popitem(last=False)
         plan, studies = _kept[key]
-    name, (first, last) = tile
-    return name, *run_toys(plan, studies[name], np.arange(first, last))
+    name, (first, last), known = tile
+    return name, *run_toys(plan, studies[name], np.arange(first, last), known)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from nsmath.infer.engine import Engine, Tile
 from nsmath.infer.toys import ToyStudy
 from nsmath.plan.plan import Plan
-from nsmath.store.ensemble import Work
+from nsmath.store.ensemble import Ensemble, Work
 from nsmath.store.memory import ToyRecord
 from nsmath.store.ranges import Range, missing, tiles
 
@@ -32,7 +32,8 @@ def complete_ensembles(
 
     def todo() -> Iterator[Tile]:
         for name, ranges in absent.items():
-            yield from ((name, tile) for tile in tiles(ranges, plan.tuned.width))
+            for tile in tiles(ranges, plan.tuned.width):
+                yield name, tile, _known_elsewhere(record, name, studies[name].mu, tile)
 
     n_all = (wanted[1] - wanted[0]) * len(studies)
     done = n_all - sum(last - first for ranges in absent.values() for first, last in ranges)
@@ -49,3 +50,16 @@ def complete_ensembles(
     finally:
         record.flush()
     return work
+
+
+def _known_elsewhere(record: ToyRecord, name: str, mu: float, tile: Range) -> Ensemble | None:
+    """Return the toys of ``tile`` as they were tested at another mu, if they are the same ones there.
+
+    Background toys do not know which mu is tested, and neither do their free fits.
+    """
+    if name != "b":
+        return None
+    for key in record.held():
+        if key[1] == name and key[0] != mu and not missing(tile, record.there(key)):
+            return record.toys(key, tile)
+    return None

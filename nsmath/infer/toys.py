@@ -71,18 +71,21 @@ def toy_study(
     return ToyStudy(sampler, statistic, mu, seed, settings[0], settings[1], poi)
 
 
-def run_toys(plan: Plan, study: ToyStudy, toys: IntArray) -> tuple[Ensemble, Work]:
-    """Return the results of the toys with these indices (ascending), one tile at most, on this thread."""
+def run_toys(plan: Plan, study: ToyStudy, toys: IntArray, known: Ensemble | None = None) -> tuple[Ensemble, Work]:
+    """Return the results of the toys with these indices (ascending), one tile at most, on this thread.
+
+    ``known`` are the same toys tested at another mu: their free fits are taken over.
+    """
     worker = plan.worker
     data, aux = study.sampler.draw(plan.backend_model, toys, study.seed)
-    free = fit_columns(worker, study.free, data, aux)
+    free = fit_columns(worker, study.free, data, aux) if known is None else _free_fits_of(known, study)
     mu_hat = free.z[study.poi].copy()
     # Where q is 0 whatever the conditional fit gives, it is not made.
     is_zero = study.statistic.is_zero(mu_hat, study.mu) & (free.status == FitStatus.CONVERGED)
     need = np.flatnonzero(~is_zero)
     conditional_nll = np.full(len(toys), np.nan)
     conditional_status, conditional_iterations = np.zeros((2, len(toys)), dtype=np.int64)
-    counts = [free]
+    counts = [free] if known is None else []
     if len(need):
         conditional = fit_columns(worker, study.conditional, data[:, need], aux[:, need])
         counts.append(conditional)
@@ -103,6 +106,15 @@ def run_toys(plan: Plan, study: ToyStudy, toys: IntArray) -> tuple[Ensemble, Wor
         sum(c.n_evaluations for c in counts),
     )  # fmt: skip
     return ensemble, work
+
+
+def _free_fits_of(known: Ensemble, study: ToyStudy) -> Columns:
+    """Return the free fits of toys on record; of their parameters only the POI is known, and only that is needed."""
+    columns = Columns.empty(len(study.free.fixed), 0, len(known))
+    columns.z[:] = 0.0
+    columns.z[study.poi], columns.nll[:] = known.mu_hat, known.free_nll
+    columns.status[:], columns.n_iterations[:] = known.free_status, known.free_iterations
+    return columns
 
 
 def _refit_free(

@@ -14,6 +14,9 @@ Key = tuple[float, str]
 class ToyRecord(Protocol):
     """Toys by (tested mu, hypothesis)."""
 
+    def held(self) -> list[Key]:
+        """Return every (mu, hypothesis) that has toys."""
+
     def there(self, key: Key) -> list[Range]:
         """Return the ranges of toys on record."""
 
@@ -35,6 +38,10 @@ class MemoryRecord:
 
     def __init__(self) -> None:
         self._parts: dict[Key, list[Ensemble]] = {}
+
+    def held(self) -> list[Key]:
+        """Return every (mu, hypothesis) that has toys."""
+        return sorted(self._parts)
 
     def there(self, key: Key) -> list[Range]:
         """Return the ranges of toys on record."""
