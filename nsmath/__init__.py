@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from nsmath.fitting.evaluate import nll, nll_and_gradient
     from nsmath.fitting.fit import FitResult, fit
     from nsmath.infer.engine import Workers
-    from nsmath.infer.hypotest import hypotest_toys
+    from nsmath.infer.hypotest import hypotest_toys, toy_upper_limit
     from nsmath.infer.result import ToyTestResult
     from nsmath.infer.stopping import StoppingRule
+    from nsmath.infer.toy_limit import ToyLimitResult
     from nsmath.model.model import Model
     from nsmath.plan.plan import Plan
     from nsmath.spec.workspace import Workspace
@@ -31,6 +32,8 @@ _HOMES = {
     "ToyTestResult": "nsmath.infer.result",
     "StoppingRule": "nsmath.infer.stopping",
     "Workers": "nsmath.infer.engine",
+    "ToyLimitResult": "nsmath.infer.toy_limit",
+    "toy_upper_limit": "nsmath.infer.hypotest",
     "hypotest_toys": "nsmath.infer.hypotest",
     "Model": "nsmath.model.model",
     "Plan": "nsmath.plan.plan",
@@ -43,6 +46,7 @@ __all__ = [
     "NsmathError",
     "Plan",
     "StoppingRule",
+    "ToyLimitResult",
     "ToyTestResult",
     "Workers",
     "Workspace",
@@ -51,6 +55,7 @@ __all__ = [
     "hypotest_toys",
     "nll",
     "nll_and_gradient",
+    "toy_upper_limit",
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from nsmath import Model, Plan, Workspace, fit, hypotest_toys
+from nsmath import Model, Plan, Workspace, fit, hypotest_toys, toy_upper_limit
 from nsmath.cli.inputs import EXAMPLE
 from nsmath.cli.main import COMMANDS, cli
 from nsmath.infer.single_toy import single_toy
@@ -66,6 +66,7 @@ def test_every_field_of_the_results_is_described_and_no_other() -> None:
         toy = single_toy(plan, test_statistic("qtilde"), 1.0, hypothesis="b", index=3, seed=0)
         results = {
             "fit": fit(model, plan=plan), "hypotest-toys": hypotest_toys(model, n_toys=10, plan=plan), "toy": toy,
+            "upper-limit": toy_upper_limit(model, n_toys=100, plan=plan),
         }  # fmt: skip
     for name, result in results.items():
         assert documented_fields(section(text, name)) == set(result.to_dict()), name

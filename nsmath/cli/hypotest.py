@@ -53,7 +53,7 @@ test_options.__test__ = False  # type: ignore[attr-defined]
 @test_options
 @click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles; with a rule, at least.")
 @click.option("--expected-set", is_flag=True, help="Also the band of CLs expected from background alone.")
-@study_options
+@study_options(rules=True)
 @click.option("--shard", metavar="i/N", help="Only part i of N of the toys, into its own --store; see merge-toys.")
 @plan_options
 @click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")

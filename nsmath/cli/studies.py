@@ -26,23 +26,33 @@ EXIT_INTERRUPTED = 130
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def study_options(command: Command) -> Command:
-    """Add the options of a toy study: store, workers, stopping."""
-    for option in reversed((
+def study_options(*, rules: bool) -> Callable[[Command], Command]:
+    """Return a decorator that adds the options of a toy study: store, workers and, with ``rules``, when to stop."""
+    options = [
         click.option("--store", metavar="DIR", help="Keep the toys in this folder; the same command goes on there."),
         click.option("--workers", type=int, help="Compute in so many processes, one thread each, not in threads."),
         click.option("--dask", metavar="ADDRESS", help="Compute on the Dask cluster of this scheduler."),
-        click.option(
-            "--cls-error", "cls_errors", multiple=True, metavar="E",
-            help="Go on until CLs is known to this error: absolute (0.002) or relative (5%); with both, to the "
-            "stricter one.",
-        ),
-        click.option("--decide", type=float, help="Go on until CLs is on one side of this, such as 0.05."),
-        click.option("--sigmas", type=float, default=3.0, help="Standard errors that --decide asks for."),
-        click.option("--max-toys", type=int, default=1_000_000, help="Toys at which --cls-error and --decide give up."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+    ]
+    if rules:
+        options += [
+            click.option(
+                "--cls-error", "cls_errors", multiple=True, metavar="E",
+                help="Go on until CLs is known to this error: absolute (0.002) or relative (5%); with both, to the "
+                "stricter one.",
+            ),
+            click.option("--decide", type=float, help="Go on until CLs is on one side of this, such as 0.05."),
+            click.option("--sigmas", type=float, default=3.0, help="Standard errors that --decide asks for."),
+            click.option(
+                "--max-toys", type=int, default=1_000_000, help="Toys at which --cls-error and --decide give up."
+            ),
+        ]  # fmt: skip
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def stopping_rule(options: dict[str, Any]) -> StoppingRule | None:

@@ -51,6 +51,18 @@ class ToyCalculator:
     progress: Progress | None = None
     _observed: Observed | None = None
 
+    @property
+    def mu_hat(self) -> float:
+        """Best-fit POI of the observed data."""
+        if self._observed is None:
+            self._observed = observed_fits(self._used, self.statistic, 0.0)
+        return self._observed.mu_hat
+
+    @property
+    def _used(self) -> Plan:
+        above = self.statistic.poi_above
+        return self.plan if above is None else self.plan.with_poi_above(above)
+
     def at(
         self, mu: float, n_toys: int, *, expected: bool = False, rule: StoppingRule | None = None,
         shard: tuple[int, int] | None = None,
@@ -65,8 +77,7 @@ class ToyCalculator:
             The record cannot keep the toys.
         """
         started = time.perf_counter()
-        above = self.statistic.poi_above
-        used = self.plan if above is None else self.plan.with_poi_above(above)
+        used = self._used
         logger.info("observed fits of %s = %g, %s (%s)", self.plan.model.poi, mu, self.statistic.symbol,
                     self.statistic.equation)  # fmt: skip
         self._observed = observed_fits(used, self.statistic, mu, self._observed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from nsmath.errors import ModelError, OptionError
@@ -13,6 +14,7 @@ from nsmath.infer.observed import checked_mu
 from nsmath.infer.result import ToyTestResult
 from nsmath.infer.stopping import StoppingRule
 from nsmath.infer.teststats import TestStatistic, test_statistic
+from nsmath.infer.toy_limit import ToyLimitResult, limits_by_toys
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
 from nsmath.store.memory import MemoryRecord
@@ -60,6 +62,16 @@ def checked_shard(shard: tuple[int, int] | None, store: object, rule: StoppingRu
         raise OptionError(f"shard {i}/{of} cannot stop by its own toys; give the number of toys instead.")
 
 
+def toy_calculator(
+    plan: Plan, statistic: TestStatistic, *, seed: int, aux: str, store: ToyStore | None = None,
+    engine: Engine | None = None, progress: Progress | None = None,
+) -> ToyCalculator:  # fmt: skip
+    """Return a calculator whose toys go to ``store``, or stay in memory, and are computed by ``engine``."""
+    if store is not None:
+        store.begin(plan.tuned, {**plan.versions, "backend": plan.backend})
+    return ToyCalculator(plan, statistic, seed, aux, store or MemoryRecord(), engine or Threads(), progress)
+
+
 def hypotest_toys(
     model: Model,
     mu: float = 1.0,
@@ -101,17 +113,62 @@ def hypotest_toys(
     """
     statistic = checked_options(model, mu=mu, n_toys=n_toys, seed=seed, test_stat=test_stat, aux=aux)
     checked_shard(shard, store, stop)
+    with opened_calculator(
+        model, statistic, seed=int(seed), aux=aux, store=store, engine=engine, threads=threads, plan=plan,
+        progress=progress,
+    ) as calculator:  # fmt: skip
+        return calculator.at(float(mu), int(n_toys), expected=expected_set, rule=stop, shard=shard)
+
+
+def toy_upper_limit(
+    model: Model,
+    *,
+    n_toys: int = 1000,
+    cl: float = 0.95,
+    seed: int = 0,
+    test_stat: str = "qtilde",
+    aux: str = "random",
+    store: ToyStore | str | Path | None = None,
+    engine: Engine | None = None,
+    threads: int | None = None,
+    plan: Plan | None = None,
+    progress: Progress | None = None,
+) -> ToyLimitResult:
+    """Return the upper limits on the POI by toys, observed and expected, with their statistical errors.
+
+    Parameters are those of `hypotest_toys`; ``n_toys`` toys of each ensemble are thrown at every mu that the six
+    crossings of CLs = 1 - ``cl`` need.
+
+    Raises
+    ------
+    OptionError, ModelError, FitError, StoreError
+        As for `hypotest_toys`; `FitError` also where the crossings are not found.
+    """
+    statistic = checked_options(model, mu=0.0, n_toys=n_toys, seed=seed, test_stat=test_stat, aux=aux)
+    with opened_calculator(
+        model, statistic, seed=int(seed), aux=aux, store=store, engine=engine, threads=threads, plan=plan,
+        progress=progress,
+    ) as calculator:  # fmt: skip
+        return limits_by_toys(calculator, int(n_toys), cl=cl)
+
+
+@contextmanager
+def opened_calculator(
+    model: Model, statistic: TestStatistic, *, seed: int, aux: str, store: ToyStore | str | Path | None,
+    engine: Engine | None, threads: int | None, plan: Plan | None, progress: Progress | None,
+) -> Iterator[ToyCalculator]:  # fmt: skip
+    """Yield a calculator with the store and the plan that are given, or made for it and closed behind it.
+
+    Raises
+    ------
+    ModelError, StoreError
+        A plan or a store of something else.
+    """
     if plan is not None and plan.model.digest != model.digest:
         raise ModelError("the plan was made for another model; make one with Plan(model).")
     with ExitStack() as opened:
         if store is not None and not isinstance(store, ToyStore):
-            identity = study_identity(model, statistic, seed=int(seed), aux=aux)
-            store = opened.enter_context(ToyStore.create(store, identity))
+            store = opened.enter_context(ToyStore.create(store, study_identity(model, statistic, seed=seed, aux=aux)))
         if plan is None:
             plan = opened.enter_context(Plan(model, threads=threads, tuned=None if store is None else store.tuned))
-        if store is not None:
-            store.begin(plan.tuned, {**plan.versions, "backend": plan.backend})
-        calculator = ToyCalculator(
-            plan, statistic, int(seed), aux, store or MemoryRecord(), engine or Threads(), progress
-        )
-        return calculator.at(float(mu), int(n_toys), expected=expected_set, rule=stop, shard=shard)
+        yield toy_calculator(plan, statistic, seed=seed, aux=aux, store=store, engine=engine, progress=progress)

@@ -99,6 +99,7 @@ def expected_band(q_b: Array, q_sb: Array) -> tuple[list[float | None], list[flo
         low = cls_at(math.floor(n * probability - spread) - 1)[0] or 0.0
         high = cls_at(math.ceil(n * probability + spread) - 1)[0] or 0.0
         values.append(value)
-        errors.append(None if upper is not None else math.hypot(error or 0.0, 0.5 * (high - low)))
+        # No spread at all means that all tails here are full: no error is known, rather than none there.
+        errors.append(None if upper is not None else math.hypot(error or 0.0, 0.5 * (high - low)) or None)
         uppers.append(upper)
     return values, errors, uppers

@@ -49,6 +49,7 @@ NEEDED = {
     "prune": ["--channel", "CR"],
     "rename": ["--channel", "CR", "VR"],
     "blind": ["--channel", "SR"],
+    "upper-limit": ["--calculator", "toys"],
     "toy": ["--mu", "1", "--hypothesis", "b", "--index", "0"],
     "patch apply": ["--patchset", "{set}", "--name", "m100"],
     "patch verify": ["--patchset", "{set}"],

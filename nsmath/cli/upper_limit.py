@@ -1,0 +1,89 @@
+"""``nsmath upper-limit``."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
+from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.output import checked_output, console, progress, with_error, write_json
+from nsmath.cli.studies import chosen_engine, kept_toys, study_options, terminated_like_interrupted
+
+if TYPE_CHECKING:
+    from nsmath.infer.limit_curve import Crossing
+    from nsmath.infer.toy_limit import ToyLimitResult
+
+
+@click.command("upper-limit")
+@model_options
+@click.option("--calculator", type=click.Choice(["toys"]), required=True, help="How CLs is computed.")
+@click.option("--cl", type=float, default=0.95, help="Confidence level.")
+@click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles at every mu.")
+@click.option("--seed", type=int, default=0, help="Seed; toys depend on it, ensemble and index alone.")
+@click.option("--test-stat", type=click.Choice(["qtilde", "q"]), default="qtilde", help="Test statistic.")
+@click.option(
+    "--aux", type=click.Choice(["random", "fixed"]), default="random", help="Auxiliary data fluctuate or not."
+)
+@study_options(rules=False)
+@plan_options
+@click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
+@click.option("--quiet", "-q", is_flag=True, help="No summary, no progress bar.")
+def upper_limit_command(**options: Any) -> int:
+    """Upper limits on the parameter of interest: observed, and the five expected ones.
+
+    With toys: at as many mu as the six crossings need, each limit with its statistical error.
+    """
+    checked_output(options["output"], options["input_"])
+    model = chosen_model(options)
+    from nsmath.infer.hypotest import checked_options, toy_calculator
+    from nsmath.infer.toy_limit import checked_level, limits_by_toys
+
+    names = ("n_toys", "seed", "test_stat", "aux")
+    statistic = checked_options(model, mu=0.0, **{name: options[name] for name in names})
+    checked_level(options["cl"])
+    with ExitStack() as opened:
+        opened.enter_context(terminated_like_interrupted())
+        store = opened.enter_context(kept_toys(options["store"], model, statistic, options))
+        engine = opened.enter_context(chosen_engine(options))
+        plan = opened.enter_context(chosen_plan(model, options, tuned=None if store is None else store.tuned))
+        callback = opened.enter_context(progress(options["quiet"]))
+        calculator = toy_calculator(
+            plan, statistic, seed=options["seed"], aux=options["aux"], store=store, engine=engine, progress=callback
+        )
+        result = limits_by_toys(calculator, options["n_toys"], cl=options["cl"])
+    write_json(result.to_dict(), options["output"])
+    if not options["quiet"]:
+        print_limits(result, options["output"])
+    return max((exit_code(point) for point in result.points), default=EXIT_UNTRUSTED)
+
+
+def limit_text(limit: Crossing) -> str:
+    """Return a limit for people; what is known where there is none."""
+    if limit.mu is None:
+        return f"> {limit.beyond:g}"
+    return with_error(limit.mu, limit.error)
+
+
+def print_limits(result: ToyLimitResult, output: str | None) -> None:
+    """Print limits for people."""
+    out = console(output)
+    first = result.points[0]
+    toys = ", ".join(f"{point.mu_test:g}" for point in result.points)
+    out.print(
+        f"[bold]upper limits on {first.poi} at {result.cl:.0%} C.L.[/bold]  ({first.measurement}, {first.test_stat})"
+    )
+    out.print(f"  observed           [bold]{limit_text(result.observed)}[/bold]")
+    for name, crossing in zip(("-2", "-1", " 0", "+1", "+2"), result.expected, strict=True):
+        out.print(f"  expected {name} sigma  {limit_text(crossing)}")
+    if result.at_limit is not None:
+        nearest = result.at_limit
+        out.print(f"  CLs at {nearest.mu_test:g}: {with_error(nearest.cls, nearest.cls_error, nearest.cls_upper)}")
+    if any(crossing.mu is None for crossing in (result.observed, *result.expected)):
+        out.print(
+            f"  [yellow]not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi} in the "
+            "measurement: widen it there to go on[/yellow]"
+        )
+    out.print(f"  best fit {first.mu_hat:.5g}; {first.n_toys['b']} + {first.n_toys['sb']} toys at each of {toys}")
