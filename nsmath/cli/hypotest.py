@@ -53,6 +53,10 @@ test_options.__test__ = False  # type: ignore[attr-defined]
 @test_options
 @click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles; with a rule, at least.")
 @click.option("--expected-set", is_flag=True, help="Also the band of CLs expected from background alone.")
+@click.option(
+    "--expected", "expected_from", type=click.Choice(["data", "nominal"]), default="data",
+    help="What the band comes from: toys at the fits to the data, or further toys at the nominal parameters.",
+)  # fmt: skip
 @study_options(rules=True)
 @click.option("--shard", metavar="i/N", help="Only part i of N of the toys, into its own --store; see merge-toys.")
 @plan_options
@@ -80,7 +84,8 @@ def hypotest_toys_command(**options: Any) -> int:
         callback = opened.enter_context(progress(options["quiet"]))
         result = hypotest_toys(
             model, options["mu"], n_toys=options["n_toys"], seed=options["seed"], test_stat=options["test_stat"],
-            aux=options["aux"], expected_set=options["expected_set"], stop=rule, store=store, shard=shard,
+            aux=options["aux"], expected_set=options["expected_set"],
+            expected_from=options["expected_from"], stop=rule, store=store, shard=shard,
             engine=engine, plan=plan, progress=callback,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])
@@ -93,9 +98,9 @@ def exit_code(result: ToyTestResult) -> int:
     """Return 0, or 1 where too many toys failed for the numbers to be trusted; then says so on stderr."""
     for name, ensemble in result.ensembles.items():
         n_failed = int(ensemble.failed.sum())
-        if n_failed > MAX_FAILED_SHARE * result.n_toys[name]:
+        if n_failed > MAX_FAILED_SHARE * len(ensemble):
             click.echo(
-                f"error: {n_failed} of {result.n_toys[name]} toys of ensemble {name} failed, more than "
+                f"error: {n_failed} of {len(ensemble)} toys of ensemble {name} failed, more than "
                 f"{MAX_FAILED_SHARE:.0%}: do not trust CLs beyond the range that cls_bracket gives."
                 + "".join(
                     f" Look at one with `nsmath toy --hypothesis {name} --index {index}` and the study's other options."
@@ -123,6 +128,7 @@ def print_summary(result: ToyTestResult, output: str | None) -> None:
         out.print(f"  CLs        [bold]{with_error(result.cls, result.cls_error, result.cls_upper)}[/bold]")
     if result.expected_set is not None:
         band = result.expected_set
+        out.print(f"  expected from {'the fit to the data' if band.expected_from == 'data' else 'nominal parameters'}:")
         edges = zip(("-2", "-1", " 0", "+1", "+2"), band.cls, band.cls_error, band.cls_upper, strict=True)
         for name, value, error, upper in edges:
             out.print(f"  CLs expected at {name} sigma  {with_error(value, error, upper)}")

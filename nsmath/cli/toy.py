@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 @click.command("toy")
 @model_options
 @test_options
-@click.option("--hypothesis", type=click.Choice(["b", "sb"]), required=True, help="Ensemble of the toy.")
+@click.option(
+    "--hypothesis",
+    type=click.Choice(["b", "sb", "b_nominal", "sb_nominal"]),
+    required=True,
+    help="Ensemble of the toy.",
+)
 @click.option("--index", type=int, required=True, help="Its index, from 0 on.")
 @plan_options
 @click.option("--output", "-o", metavar="FILE", help="Write data, fits and q as JSON; '-' for stdout.")

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 @click.option(
     "--aux", type=click.Choice(["random", "fixed"]), default="random", help="Auxiliary data fluctuate or not."
 )
+@click.option(
+    "--expected", "expected_from", type=click.Choice(["data", "nominal"]), default="data",
+    help="What expected limits come from: toys at the fits to the data, or further toys at the nominal parameters.",
+)  # fmt: skip
 @study_options(rules=False)
 @plan_options
 @click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
@@ -51,7 +55,14 @@ def upper_limit_command(**options: Any) -> int:
         plan = opened.enter_context(chosen_plan(model, options, tuned=None if store is None else store.tuned))
         callback = opened.enter_context(progress(options["quiet"]))
         calculator = toy_calculator(
-            plan, statistic, seed=options["seed"], aux=options["aux"], store=store, engine=engine, progress=callback
+            plan,
+            statistic,
+            seed=options["seed"],
+            aux=options["aux"],
+            expected_from=options["expected_from"],
+            store=store,
+            engine=engine,
+            progress=callback,
         )
         result = limits_by_toys(calculator, options["n_toys"], cl=options["cl"])
     write_json(result.to_dict(), options["output"])

@@ -38,6 +38,7 @@ class ToyCalculator:
     Attributes
     ----------
     plan : of the model. statistic, seed, aux : as in `hypotest_toys`.
+    expected_from : what expected bands come from, ``data`` or ``nominal``; see `ExpectedSet`.
     record : where toys are kept; in memory when not given.
     engine : who computes them; the plan's threads when not given.
     """
@@ -46,6 +47,7 @@ class ToyCalculator:
     statistic: TestStatistic
     seed: int
     aux: str = "random"
+    expected_from: str = "data"
     record: ToyRecord = field(default_factory=MemoryRecord)
     engine: Engine = field(default_factory=Threads)
     progress: Progress | None = None
@@ -83,7 +85,10 @@ class ToyCalculator:
         self._observed = observed_fits(used, self.statistic, mu, self._observed)
         observed = {"q_obs": self._observed.q(self.statistic, mu), "mu_hat": self._observed.mu_hat}
         self.record.note_observed(mu, {"mu": mu, **observed})
-        recipe = studies(used, self._observed, self.statistic, mu, seed=self.seed, fluctuates=self.aux == "random")
+        recipe = studies(
+            used, self._observed, self.statistic, mu, seed=self.seed, fluctuates=self.aux == "random",
+            nominal=expected and self.expected_from == "nominal",
+        )  # fmt: skip
         fitted = time.perf_counter()
         logger.info("toys of each ensemble: %d, seed %d, q_obs = %.9g", n_toys, self.seed, observed["q_obs"])
         wanted = (0, n_toys) if shard is None else shard_range(shard, n_toys)

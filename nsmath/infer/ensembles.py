@@ -57,7 +57,7 @@ def _known_elsewhere(record: ToyRecord, name: str, mu: float, tile: Range) -> En
 
     Background toys do not know which mu is tested, and neither do their free fits.
     """
-    if name != "b":
+    if not name.startswith("b"):
         return None
     for key in record.held():
         if key[1] == name and key[0] != mu and not missing(tile, record.there(key)):

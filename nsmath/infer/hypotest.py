@@ -21,6 +21,7 @@ from nsmath.store.memory import MemoryRecord
 from nsmath.store.toystore import ToyStore
 
 AUX_CHOICES = ("random", "fixed")
+EXPECTED_CHOICES = ("data", "nominal")
 MAX_TOYS = 2**48
 
 
@@ -63,13 +64,15 @@ def checked_shard(shard: tuple[int, int] | None, store: object, rule: StoppingRu
 
 
 def toy_calculator(
-    plan: Plan, statistic: TestStatistic, *, seed: int, aux: str, store: ToyStore | None = None,
-    engine: Engine | None = None, progress: Progress | None = None,
+    plan: Plan, statistic: TestStatistic, *, seed: int, aux: str, expected_from: str = "data",
+    store: ToyStore | None = None, engine: Engine | None = None, progress: Progress | None = None,
 ) -> ToyCalculator:  # fmt: skip
     """Return a calculator whose toys go to ``store``, or stay in memory, and are computed by ``engine``."""
     if store is not None:
         store.begin(plan.tuned, {**plan.versions, "backend": plan.backend})
-    return ToyCalculator(plan, statistic, seed, aux, store or MemoryRecord(), engine or Threads(), progress)
+    return ToyCalculator(
+        plan, statistic, seed, aux, expected_from, store or MemoryRecord(), engine or Threads(), progress
+    )
 
 
 def hypotest_toys(
@@ -81,6 +84,7 @@ def hypotest_toys(
     test_stat: str = "qtilde",
     aux: str = "random",
     expected_set: bool = False,
+    expected_from: str = "data",
     stop: StoppingRule | None = None,
     store: ToyStore | str | Path | None = None,
     shard: tuple[int, int] | None = None,
@@ -99,6 +103,8 @@ def hypotest_toys(
     test_stat : ``qtilde``, ``q`` (upper limits) or ``q0`` (discovery; mu is then the alternative).
     aux : ``random``: auxiliary data fluctuate with the toys; ``fixed``: they stay as observed.
     expected_set : also the band of CLs expected from background alone.
+    expected_from : ``data``: that band comes from toys at the conditional fits to the observed data; ``nominal``:
+        from further toys, at the nominal parameters.
     stop : go on beyond ``n_toys`` until this is satisfied.
     store : folder (or open store) that keeps the toys; those that it holds already are not computed again.
     shard : (i, of): only this part of the toys, i from 1 on; needs a store.
@@ -115,7 +121,7 @@ def hypotest_toys(
     checked_shard(shard, store, stop)
     with opened_calculator(
         model, statistic, seed=int(seed), aux=aux, store=store, engine=engine, threads=threads, plan=plan,
-        progress=progress,
+        progress=progress, expected_from=expected_from,
     ) as calculator:  # fmt: skip
         return calculator.at(float(mu), int(n_toys), expected=expected_set, rule=stop, shard=shard)
 
@@ -128,6 +134,7 @@ def toy_upper_limit(
     seed: int = 0,
     test_stat: str = "qtilde",
     aux: str = "random",
+    expected_from: str = "data",
     store: ToyStore | str | Path | None = None,
     engine: Engine | None = None,
     threads: int | None = None,
@@ -147,7 +154,7 @@ def toy_upper_limit(
     statistic = checked_options(model, mu=0.0, n_toys=n_toys, seed=seed, test_stat=test_stat, aux=aux)
     with opened_calculator(
         model, statistic, seed=int(seed), aux=aux, store=store, engine=engine, threads=threads, plan=plan,
-        progress=progress,
+        progress=progress, expected_from=expected_from,
     ) as calculator:  # fmt: skip
         return limits_by_toys(calculator, int(n_toys), cl=cl)
 
@@ -156,6 +163,7 @@ def toy_upper_limit(
 def opened_calculator(
     model: Model, statistic: TestStatistic, *, seed: int, aux: str, store: ToyStore | str | Path | None,
     engine: Engine | None, threads: int | None, plan: Plan | None, progress: Progress | None,
+    expected_from: str = "data",
 ) -> Iterator[ToyCalculator]:  # fmt: skip
     """Yield a calculator with the store and the plan that are given, or made for it and closed behind it.
 
@@ -166,9 +174,14 @@ def opened_calculator(
     """
     if plan is not None and plan.model.digest != model.digest:
         raise ModelError("the plan was made for another model; make one with Plan(model).")
+    if expected_from not in EXPECTED_CHOICES:
+        raise OptionError(f"expected_from is {expected_from!r}; expected one of {', '.join(EXPECTED_CHOICES)}.")
     with ExitStack() as opened:
         if store is not None and not isinstance(store, ToyStore):
             store = opened.enter_context(ToyStore.create(store, study_identity(model, statistic, seed=seed, aux=aux)))
         if plan is None:
             plan = opened.enter_context(Plan(model, threads=threads, tuned=None if store is None else store.tuned))
-        yield toy_calculator(plan, statistic, seed=seed, aux=aux, store=store, engine=engine, progress=progress)
+        yield toy_calculator(
+            plan, statistic, seed=seed, aux=aux, expected_from=expected_from, store=store, engine=engine,
+            progress=progress,
+        )  # fmt: skip

@@ -16,6 +16,7 @@ from nsmath.infer.sampling import HYPOTHESES, ToySampler
 from nsmath.infer.teststats import TestStatistic
 from nsmath.infer.toys import ToyStudy, toy_study
 from nsmath.model.model import Model
+from nsmath.model.rates import rates as model_rates
 from nsmath.plan.plan import Plan, Worker
 
 logger = logging.getLogger("nsmath.toys")
@@ -117,9 +118,13 @@ def observed_fits(plan: Plan, statistic: TestStatistic, mu: float, known: Observ
 
 
 def studies(
-    plan: Plan, observed: Observed, statistic: TestStatistic, mu: float, *, seed: int, fluctuates: bool
-) -> dict[str, ToyStudy]:
-    """Return the two ensembles' studies: ``b`` at POI 0 and ``sb`` at POI mu."""
+    plan: Plan, observed: Observed, statistic: TestStatistic, mu: float, *, seed: int, fluctuates: bool,
+    nominal: bool = False,
+) -> dict[str, ToyStudy]:  # fmt: skip
+    """Return the ensembles' studies: ``b`` at POI 0 and ``sb`` at POI mu, both at the conditional fits to the data.
+
+    With ``nominal`` also ``b_nominal`` and ``sb_nominal``, at the nominal values of all other parameters.
+    """
     model = plan.model
     t = model.tensors
     poi = z_index(model, model.require_poi())
@@ -129,19 +134,25 @@ def studies(
 
     def study(worker: Worker, task: tuple[str, float]) -> tuple[str, ToyStudy]:
         name, value = task
-        truth = observed.conditional[value]
-        theta, rates = evaluated_point(worker.robust, t, truth.z, t.observed, t.aux_observed, held)
+        if name.endswith("nominal"):
+            theta = t.init.copy()
+            theta[model.require_poi()] = value
+            z, rates = theta[t.parameter], model_rates(model.unprofiled.tensors, theta)[0]
+        else:
+            z = observed.conditional[value].z
+            theta, rates = evaluated_point(worker.robust, t, z, t.observed, t.aux_observed, held)
         sampler = ToySampler.at(model, theta, rates, hypothesis=HYPOTHESES[name], fluctuates=fluctuates)
         if value == tested:
-            start = truth.z
+            start = z
         else:
-            at = truth.z.copy()
+            at = z.copy()
             at[poi] = tested
             aux = sampler.aux if fluctuates else t.aux_observed
             what = f"the fit to the Asimov data of {model.poi} = {value:g} with {model.poi} = {tested:g}"
             start = _fitted(plan, at, held, sampler.rates, aux, what).z
-        return name, toy_study(plan, sampler, statistic, mu, seed, truth.z, start)
+        return name, toy_study(plan, sampler, statistic, mu, seed, z, start)
 
     # The ensembles' Asimov fits and pilots know nothing of each other: one thread each.
-    found = dict(plan.each(study, (("b", 0.0), ("sb", mu))))
-    return {name: found[name] for name in ("b", "sb")}
+    names = HYPOTHESES if nominal else ("b", "sb")
+    found = dict(plan.each(study, [(name, 0.0 if name.startswith("b") else mu) for name in names]))
+    return {name: found[name] for name in names}

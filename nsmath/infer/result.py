@@ -16,8 +16,13 @@ from nsmath.store.ensemble import Ensemble, Work
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSet:
-    """The band that background alone would give: an entry for each of ``nsigma_order``; see `expected_band`."""
+    """The band that background alone would give: an entry for each of ``nsigma_order``; see `expected_band`.
 
+    ``expected_from``: ``data``, toys at the conditional fits to the observed data, or ``nominal``, toys at the
+    nominal parameters, which know nothing of the data.
+    """
+
+    expected_from: str
     nsigma_order: tuple[int, ...]
     cls: tuple[float | None, ...]
     cls_error: tuple[float | None, ...]
@@ -25,7 +30,8 @@ class ExpectedSet:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
-        return {name: list(getattr(self, name)) for name in self.__slots__}
+        lists = {name: list(getattr(self, name)) for name in self.__slots__ if name != "expected_from"}
+        return {"expected_from": self.expected_from, **lists}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,8 @@ class ToyTestResult:
     shard : (i, of) where this is a part of a study; then its numbers are those of the part.
     threads : None where toys came from other processes.
     fits : by ensemble, the work of this run; toys that a store held already took none.
-    ensembles : q, mu_hat and statuses by toy, keys ``b`` and ``sb``.
+    ensembles : q, mu_hat and statuses by toy, keys ``b`` and ``sb``; with a nominal band also ``b_nominal`` and
+        ``sb_nominal``.
     """
 
     mu_test: float
@@ -136,18 +143,22 @@ def toy_test_result(
     Parameters
     ----------
     observed : ``q_obs`` and ``mu_hat``.
-    ensembles : toys of ``b`` and ``sb``.
+    ensembles : toys of ``b`` and ``sb``, and of ``b_nominal`` and ``sb_nominal`` if the band is to come from these.
     expected : also the band expected from background alone.
     """
     q_obs = observed["q_obs"]
     clsb, clb = tails(statistic, ensembles, q_obs)
-    n_failed = {name: ensemble.n_failed for name, ensemble in ensembles.items()}
+    n_failed = {name: ensembles[name].n_failed for name in ("b", "sb")}
     good = {name: ensemble.q[~ensemble.failed] for name, ensemble in ensembles.items()}
     cls, cls_error, cls_upper = (None, None, None) if statistic.tests_null else ratio(clsb, clb)
     bands = None
-    if expected and not statistic.tests_null and len(good["b"]) and len(good["sb"]):
-        cls_values, errors, uppers = expected_band(good["b"], good["sb"])
-        bands = ExpectedSet(NSIGMA_ORDER, tuple(cls_values), tuple(errors), tuple(uppers))
+    suffix = "_nominal" if "b_nominal" in ensembles else ""
+    q_b, q_sb = good["b" + suffix], good["sb" + suffix]
+    if expected and not statistic.tests_null and len(q_b) and len(q_sb):
+        cls_values, errors, uppers = expected_band(q_b, q_sb)
+        bands = ExpectedSet(
+            "nominal" if suffix else "data", NSIGMA_ORDER, tuple(cls_values), tuple(errors), tuple(uppers)
+        )
     p0 = clsb if statistic.tests_null else None
     tested, other = ("b", "sb") if statistic.tests_null else ("sb", "b")
     return ToyTestResult(

@@ -13,8 +13,9 @@ from nsmath.fitting.information import expected_auxdata
 from nsmath.formulas.poisson_tables import RATE_MAXIMUM, SamplingTables, poisson_tables
 from nsmath.model.model import Model
 
-HYPOTHESES = {"b": 0, "sb": 1}
-"""Stream of each ensemble: background only, and the tested signal with background."""
+HYPOTHESES = {"b": 0, "sb": 1, "b_nominal": 2, "sb_nominal": 3}
+"""Stream of each ensemble: background only, and the tested signal with background; at the conditional fits to the
+observed data, and at the nominal parameters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class SingleToy:
 def single_toy(
     plan: Plan, statistic: TestStatistic, mu: float, *, hypothesis: str, index: int, seed: int, aux: str = "random"
 ) -> SingleToy:
-    """Return toy ``index`` of ``hypothesis`` (``b`` or ``sb``): the one that `hypotest_toys` throws there.
+    """Return toy ``index`` of ``hypothesis`` (see `HYPOTHESES`): the one that `hypotest_toys` throws there.
 
     Raises
     ------
@@ -92,7 +92,15 @@ def single_toy(
     if index < 0:
         raise OptionError(f"index is {index}; expected a whole number from 0 on.")
     used = plan if statistic.poi_above is None else plan.with_poi_above(statistic.poi_above)
-    recipe = studies(used, observed_fits(used, statistic, mu), statistic, mu, seed=seed, fluctuates=aux == "random")
+    recipe = studies(
+        used,
+        observed_fits(used, statistic, mu),
+        statistic,
+        mu,
+        seed=seed,
+        fluctuates=aux == "random",
+        nominal=hypothesis.endswith("nominal"),
+    )
     study = recipe[hypothesis]
     toys = np.array([index])
     result, _ = run_toys(used, study, toys)

@@ -28,7 +28,9 @@ def stored_results(store: ToyStore, *, expected: bool = False) -> list[ToyTestRe
     )  # fmt: skip
     results = []
     for mu in sorted({mu for mu, _ in store.held()}):
-        ensembles = {name: store.toys((mu, name), (0, ALL)) for name in ("b", "sb")}
+        nominal = [name for at, name in store.held() if at == mu and name.endswith("nominal")]
+        names = ("b", "sb", *(nominal if len(nominal) == 2 else ()))
+        ensembles = {name: store.toys((mu, name), (0, ALL)) for name in names}
         results.append(toy_test_result(statistic, mu, store.observed(mu), ensembles, provenance, expected=expected))
     return results
 

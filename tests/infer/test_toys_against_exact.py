@@ -167,3 +167,16 @@ def test_every_test_statistic_is_zero_at_its_own_best_fit(name: str) -> None:
     tested = statistic.tested_mu(1.0)
     value = statistic.q(np.array([tested]), np.array([2.0]), np.array([2.0]), 1.0)
     assert value.tolist() == [0.0]
+
+
+def test_a_band_from_nominal_parameters_knows_nothing_of_the_data() -> None:
+    # Case C79: at nu = 1 instead of the fitted 3 the median of F6 is 0.182; the observed CLs stays 0.5412.
+    result = toys(F6, expected_set=True, expected_from="nominal")
+    band = result.expected_set
+    assert band.expected_from == "nominal"
+    assert abs(band.cls[2] - 0.182) < 4.0 * band.cls_error[2]
+    assert abs(result.cls - 0.5412366) < 3.0 * result.cls_error
+
+
+def test_bands_are_labelled_by_what_they_come_from(results: dict[str, Any]) -> None:
+    assert results["F6"].to_dict()["expected_set"]["expected_from"] == "data"
