@@ -1,7 +1,7 @@
 """Time nsmath beside its peers on the same workspaces, in one run; print a table with ratios and floors.
 
     python scripts/bench.py toys --data ../shared/data --nextstat /path/to/nextstat
-    python scripts/bench.py fit | process | help | memory | plans
+    python scripts/bench.py fit | process | help | memory | plans | stores | compile
 
 Peers are used where they are found and named as absent where not. Times are medians of ``--repeat`` runs with a warm
 plan; absolute ones drift with the machine, so read the ratios. Nothing here is a test.
@@ -203,6 +203,49 @@ def bench_memory(options: argparse.Namespace) -> None:
             )
 
 
+def bench_stores(options: argparse.Namespace) -> None:
+    """The same toys without and with a store, in turn; peak memory of a million of them in one."""
+    from nsmath import Model, Plan, Workspace, hypotest_toys
+
+    for name, n in (("tHu", 2000), ("complex", options.toys)):
+        model = Model.from_workspace(Workspace.from_file(options.data / f"{name}.json"))
+        times: dict[str, list[float]] = {"without": [], "with": []}
+        with Plan(model, threads=options.threads) as plan:
+            hypotest_toys(model, 1.0, n_toys=100, plan=plan)
+            for _ in range(options.repeat):
+                for which, found in times.items():
+                    with tempfile.TemporaryDirectory() as folder:
+                        start = time.perf_counter()
+                        hypotest_toys(model, 1.0, n_toys=n, plan=plan, store=folder if which == "with" else None)
+                        found.append(time.perf_counter() - start)
+        bare, kept = (statistics.median(found) for found in times.values())
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if platform.system() == "Linux" else 1024**2)
+        print(
+            f"{name}.json, {n} + {n} toys: {bare:.2f} s without a store, {kept:.2f} s with one "
+            f"({100 * (kept / bare - 1):+.1f} %), peak memory {peak:.0f} MiB",
+            flush=True,
+        )
+
+
+def bench_compile(options: argparse.Namespace) -> None:
+    """Wall and processor time of compiling all kernels into an empty cache."""
+    code = (
+        "import time; start = time.perf_counter()\n"
+        "from nsmath.backends import cpu_warm\n"
+        "cpu_warm.compile_all(); print(time.perf_counter() - start)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "NSMATH_CACHE_DIR": folder}, check=True,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"compiling all kernels: {float(done.stdout):.1f} s, {after.ru_utime - before.ru_utime:.1f} processor seconds"
+    )
+
+
 def bench_plans(options: argparse.Namespace) -> None:
     """First call, planned call, tuned call from disk: what a plan saves."""
     from nsmath import Model, Plan, Workspace, hypotest_toys
@@ -223,7 +266,7 @@ def bench_plans(options: argparse.Namespace) -> None:
 
 
 BENCHES = {"toys": bench_toys, "fit": bench_fit, "process": bench_process, "help": bench_help, "memory": bench_memory,
-           "plans": bench_plans}  # fmt: skip
+           "plans": bench_plans, "stores": bench_stores, "compile": bench_compile}  # fmt: skip
 
 
 def main() -> None:

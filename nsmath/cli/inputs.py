@@ -179,4 +179,4 @@ def announce_compilation() -> None:
 
     # The folder is that of exactly these sources and versions: after an upgrade kernels are compiled again.
     if not any(kernel_cache_folder().rglob("*.nbi")):
-        click.echo("compiling kernels for this machine, once: about a minute on two cores ...", err=True)
+        click.echo("compiling kernels for this machine, once: about half a minute on two cores ...", err=True)
