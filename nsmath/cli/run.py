@@ -1,0 +1,195 @@
+"""``nsmath run``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsmath.cli.inputs import announce_compilation
+from nsmath.cli.output import STDOUT, checked_output, console, finite, progress, with_error, write_json, write_text
+from nsmath.cli.studies import EXIT_INTERRUPTED, chosen_engine, terminated_like_interrupted
+from nsmath.errors import OptionError
+
+if TYPE_CHECKING:
+    from nsmath.study.points import Study
+    from nsmath.study.result import StudyResult, StudyRow
+    from nsmath.study.run import Prepared
+
+EXIT_INCOMPLETE = 1
+COLOURS = {"done": "", "untrusted": "yellow", "failed": "red", "not run": "dim"}
+
+
+@click.command("run")
+@click.argument("study", metavar="STUDY.yaml")
+@click.option("--output", "-o", metavar="FILE", help="Write all results as JSON; '-' for stdout.")
+@click.option("--table", metavar="FILE", help="Write a CSV table, a row for each point and mu; '-' for stdout.")
+@click.option("--store", metavar="DIR", help="Keep the toys in this folder; the same command goes on there.")
+@click.option("--n-toys", type=click.IntRange(min=1), help="Toys of each ensemble, at every point.")
+@click.option("--threads", type=click.IntRange(min=1), help="Worker threads.")
+@click.option("--workers", type=int, help="Compute in so many processes, one thread each, not in threads.")
+@click.option("--dask", metavar="ADDRESS", help="Compute on the Dask cluster of this scheduler.")
+@click.option("--strict", is_flag=True, help="Compute nothing if a point cannot be loaded.")
+@click.option("--dry-run", is_flag=True, help="List points and toys; compute and write nothing.")
+@click.option("--quiet", "-q", is_flag=True, help="No summary, no progress bar.")
+def run_command(study: str, **options: Any) -> int:
+    """Compute a study that a YAML file describes, point after point; options go before what the file says.
+
+    A point that fails is in the results with its error, and the exit code is 1.
+    """
+    from nsmath.study.points import study_of
+    from nsmath.study.run import Loader, StudyRun, prepared_points, raise_first_error
+
+    started = time.perf_counter()
+    names = ("output", "table", "store", "n_toys", "threads")
+    laid_out = study_of(study, **{name: options[name] for name in names})
+    checked_targets(laid_out, options)
+    loader = Loader()
+    points = prepared_points(laid_out, loader)
+    if options["strict"]:
+        raise_first_error(laid_out, points)
+    warn_once(points)
+    if options["dry_run"]:
+        return print_plan(laid_out, points)
+    if laid_out.backend == "cpu":
+        announce_compilation()
+    rows: list[StudyRow] = []
+    interrupted = False
+    with ExitStack() as opened:
+        opened.enter_context(terminated_like_interrupted())
+        engine = opened.enter_context(chosen_engine(options))
+        callback = opened.enter_context(progress(options["quiet"]))
+        run = StudyRun(laid_out, points, loader, engine=engine, progress=callback, note=_note)
+        try:
+            with closing(run.rows()) as computed:
+                # Left early, `extend` has kept the rows that came before.
+                rows.extend(computed)
+        except KeyboardInterrupt:
+            interrupted = True
+    return finished(laid_out, rows, time.perf_counter() - started, interrupted, options["quiet"])
+
+
+def finished(study: Study, rows: list[StudyRow], seconds: float, interrupted: bool, quiet: bool) -> int:
+    """Write what was computed, say how it ended, and return the exit code."""
+    from nsmath.study.result import DONE, FAILED, UNTRUSTED, StudyResult
+
+    result = StudyResult.of(study, rows, seconds)
+    write_json(result.to_dict(), study.output)
+    if study.table is not None:
+        write_text(csv_text(result), study.table, "--table")
+    if not quiet:
+        print_table(result)
+    for row in result.rows:
+        if row.status in (FAILED, UNTRUSTED):
+            click.echo(f"{row.status}: point '{row.point.name}', mu = {row.mu:g}: {row.error}", err=True)
+    if interrupted:
+        kept = f"the toys are kept in {study.store}, and the same command goes on from there" if study.store else (
+            "toys are not kept without --store"
+        )  # fmt: skip
+        written = "; the output has what was done" if study.output or study.table else ""
+        n_done = result.count(DONE, UNTRUSTED)
+        click.echo(f"interrupted: {n_done} of {len(result.rows)} tests are done{written}; {kept}.", err=True)
+        return EXIT_INTERRUPTED
+    return 0 if result.complete else EXIT_INCOMPLETE
+
+
+def checked_targets(study: Study, options: dict[str, Any]) -> None:
+    """Refuse output files that cannot be written, that are read, or that are the same."""
+    targets = {"--output": study.output, "--table": study.table}
+    for option, target in targets.items():
+        label = option if options[option[2:]] is not None else option[2:]
+        for source in study.inputs:
+            checked_output(target, str(source), label)
+    same = study.output is not None and study.table is not None and (
+        study.output == study.table or (STDOUT not in targets.values() and _same_file(study.output, study.table))
+    )  # fmt: skip
+    if same:
+        raise OptionError(f"output and table are both {study.output}; one would be lost. Name two files.")
+
+
+def _same_file(one: str, other: str) -> bool:
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def _note(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def warn_once(points: list[Prepared]) -> None:
+    """Write the warnings of all workspaces to stderr; one that many points share comes once."""
+    first: dict[str, list[str]] = {}
+    for ready in points:
+        for line in ready.warnings:
+            first.setdefault(line, []).append(ready.point.name)
+    for line, names in first.items():
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        click.echo(f"warning: {line} (point '{names[0]}'{others})", err=True)
+
+
+def print_plan(study: Study, points: list[Prepared]) -> int:
+    """Print points and toys, and what cannot be loaded; return the exit code."""
+    from rich.table import Table
+
+    table = Table("point", "workspace", "patches", "mu", "toys", "error", title=f"{study.task_name}, not run")
+    for ready in points:
+        point, settings = ready.point, ready.point.settings
+        jobs = study.task.jobs(settings)
+        n_good = sum(ready.error_of(job) is None for job in jobs)
+        patches = [*point.patches, *([] if point.patch is None else point.patch.names)]
+        table.add_row(
+            point.name, point.workspace.name, ", ".join(patches), " ".join(f"{job:g}" for job in jobs),
+            f"{n_good * study.task.n_toys(settings)}", ready.error or "; ".join(ready.job_errors.values()),
+        )  # fmt: skip
+    out = console(None)
+    out.print(table)
+    n_jobs = [ready.error_of(job) is None for ready in points for job in study.task.jobs(ready.point.settings)]
+    n_toys = sum(
+        study.task.n_toys(ready.point.settings)
+        for ready in points
+        for job in study.task.jobs(ready.point.settings)
+        if ready.error_of(job) is None
+    )
+    out.print(f"{len(points)} points, {sum(n_jobs)} tests, {n_toys} toys")
+    if all(n_jobs):
+        return 0
+    click.echo(f"error: {len(n_jobs) - sum(n_jobs)} of {len(n_jobs)} tests cannot be done, see above.", err=True)
+    return EXIT_INCOMPLETE
+
+
+def print_table(result: StudyResult) -> None:
+    """Print one row for each point and mu, for people."""
+    from rich.table import Table
+
+    study = result.study
+    table = Table("point", "mu", "CLs", "expected", "toys", "failed", "seconds", title=study.task_name)
+    for row in result.table():
+        value = with_error(row["cls"], row["cls_error"], row["cls_upper"])
+        if row["p0"] is not None:
+            value = f"p0 {with_error(row['p0'], row['p0_error'])}"
+        has_result = row["n_toys_b"] is not None
+        has_band = row["expected_median"] is not None or row["expected_median_upper"] is not None
+        table.add_row(
+            row["point"], f"{row['mu']:g}", value if has_result else row["status"],
+            with_error(*(row[f"expected_median{part}"] for part in ("", "_error", "_upper"))) if has_band else "",
+            f"{row['n_toys_b']} + {row['n_toys_sb']}" if has_result else "",
+            f"{row['failed']}" if has_result else "", f"{row['seconds']:.1f}" if has_result else "",
+            style=COLOURS[row["status"]],
+        )  # fmt: skip
+    out = console(STDOUT if STDOUT in (study.output, study.table) else None)
+    out.print(table)
+    n_done = sum(row.status == "done" for row in result.rows)
+    out.print(f"{n_done} of {len(result.rows)} tests done in {result.seconds:.1f} s")
+
+
+def csv_text(result: StudyResult) -> str:
+    """Return the table as CSV: empty cells where there is no number."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, result.columns(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(finite(row) for row in result.table())
+    return text.getvalue()
