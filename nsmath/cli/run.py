@@ -99,7 +99,9 @@ def finished(study: Study, rows: list[StudyRow], seconds: float, interrupted: bo
 
 
 def checked_targets(study: Study, options: dict[str, Any]) -> None:
-    """Refuse output files that cannot be written, that are read, or that are the same."""
+    """Refuse output files that cannot be written, that are read, or that are the same, and a store that is a file."""
+    if study.store is not None and study.store.exists() and not study.store.is_dir():
+        raise OptionError(f"store {study.store} is a file; expected a folder, or a name that is free.")
     targets = {"--output": study.output, "--table": study.table}
     for option, target in targets.items():
         label = option if options[option[2:]] is not None else option[2:]
@@ -133,57 +135,65 @@ def warn_once(points: list[Prepared]) -> None:
 
 def print_plan(study: Study, points: list[Prepared]) -> int:
     """Print points and toys, and what cannot be loaded; return the exit code."""
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("point", "workspace", "patches", "mu", "toys", "error", title=f"{study.task_name}, not run")
     for ready in points:
         point, settings = ready.point, ready.point.settings
         jobs = study.task.jobs(settings)
-        n_good = sum(ready.error_of(job) is None for job in jobs)
+        n_computed = sum(ready.error_of(job) is None for job in jobs)
         patches = [*point.patches, *([] if point.patch is None else point.patch.names)]
-        table.add_row(
+        cells = (
             point.name, point.workspace.name, ", ".join(patches), " ".join(f"{job:g}" for job in jobs),
-            f"{n_good * study.task.n_toys(settings)}", ready.error or "; ".join(ready.job_errors.values()),
+            f"{n_computed * study.task.n_toys(settings)}", ready.error or "; ".join(ready.job_errors.values()),
         )  # fmt: skip
+        table.add_row(*map(escape, cells))
+    jobs_ready = [
+        (ready, ready.error_of(job) is None) for ready in points for job in study.task.jobs(ready.point.settings)
+    ]
+    n_toys = sum(study.task.n_toys(ready.point.settings) for ready, is_ready in jobs_ready if is_ready)
+    n_good = sum(is_ready for _, is_ready in jobs_ready)
     out = console(None)
     out.print(table)
-    n_jobs = [ready.error_of(job) is None for ready in points for job in study.task.jobs(ready.point.settings)]
-    n_toys = sum(
-        study.task.n_toys(ready.point.settings)
-        for ready in points
-        for job in study.task.jobs(ready.point.settings)
-        if ready.error_of(job) is None
-    )
-    out.print(f"{len(points)} points, {sum(n_jobs)} tests, {n_toys} toys")
-    if all(n_jobs):
+    out.print(f"{len(points)} points, {n_good} tests, {n_toys} toys")
+    if n_good == len(jobs_ready):
         return 0
-    click.echo(f"error: {len(n_jobs) - sum(n_jobs)} of {len(n_jobs)} tests cannot be done, see above.", err=True)
+    click.echo(f"error: {len(jobs_ready) - n_good} of {len(jobs_ready)} tests cannot be done, see above.", err=True)
     return EXIT_INCOMPLETE
 
 
 def print_table(result: StudyResult) -> None:
     """Print one row for each point and mu, for people."""
+    from rich.markup import escape
     from rich.table import Table
 
     study = result.study
     table = Table("point", "mu", "CLs", "expected", "toys", "failed", "seconds", title=study.task_name)
-    for row in result.table():
-        value = with_error(row["cls"], row["cls_error"], row["cls_upper"])
-        if row["p0"] is not None:
-            value = f"p0 {with_error(row['p0'], row['p0_error'])}"
-        has_result = row["n_toys_b"] is not None
-        has_band = row["expected_median"] is not None or row["expected_median_upper"] is not None
-        table.add_row(
-            row["point"], f"{row['mu']:g}", value if has_result else row["status"],
-            with_error(*(row[f"expected_median{part}"] for part in ("", "_error", "_upper"))) if has_band else "",
-            f"{row['n_toys_b']} + {row['n_toys_sb']}" if has_result else "",
-            f"{row['failed']}" if has_result else "", f"{row['seconds']:.1f}" if has_result else "",
-            style=COLOURS[row["status"]],
-        )  # fmt: skip
+    rows = result.table()
+    for row in rows:
+        cells = [escape(row["point"]), f"{row['mu']:g}"]
+        if row["n_toys_b"] is None:
+            cells.append(row["status"])
+        else:
+            value = f"p0 {short(row, 'p0')}" if row["p0"] is not None else short(row, "cls")
+            cells += [value, short(row, "expected_median"), f"{row['n_toys_b']} + {row['n_toys_sb']}",
+                      f"{row['failed']}", f"{row['seconds']:.1f}"]  # fmt: skip
+        table.add_row(*cells, style=COLOURS[row["status"]])
     out = console(STDOUT if STDOUT in (study.output, study.table) else None)
     out.print(table)
+    if any(row["cls_upper"] is not None or row["expected_median_upper"] is not None for row in rows):
+        out.print("<: 95 % C.L., no toy in the tail")
     n_done = sum(row.status == "done" for row in result.rows)
     out.print(f"{n_done} of {len(result.rows)} tests done in {result.seconds:.1f} s")
+
+
+def short(row: dict[str, Any], name: str) -> str:
+    """Return a number of the table with its error, or its bound, or nothing."""
+    value, error, upper = (row.get(f"{name}{part}") for part in ("", "_error", "_upper"))
+    if value is None:
+        return "" if upper is None else f"< {upper:.2g}"
+    return with_error(value, error)
 
 
 def csv_text(result: StudyResult) -> str:

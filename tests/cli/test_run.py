@@ -241,6 +241,7 @@ BAD: dict[str, tuple[str | None, list[str], list[str]]] = {
     "table is a folder": (GOOD, ["--table", "{tmp}"], ["--table ", "is a folder"]),
     "output is the study": (GOOD, ["-o", "{tmp}/study.yaml"], ["is the input itself"]),
     "table is the patch set": (GOOD + "patchset: {file: {set}}\n", ["--table", "{set}"], ["is the input itself"]),
+    "store is a file": (GOOD + "store: set.json\n", [], ["store ", "set.json is a file", "a folder"]),
     "table and output": (GOOD + "output: a.json\ntable: ./a.json\n", [], ["output and table", "a.json"]),
     "both on stdout": (GOOD, ["-o", "-", "--table", "-"], ["output and table", "-"]),
     "strict": ("workspace: no.json\nmu: 1\n", ["--strict"], ["point 'no'", "no.json"]),
