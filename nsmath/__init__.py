@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from nsmath.model.model import Model
     from nsmath.plan.plan import Plan
     from nsmath.spec.workspace import Workspace
+    from nsmath.study.result import StudyResult
+    from nsmath.study.run import run_study
 
 __version__ = "0.1.0"
 
@@ -38,6 +40,8 @@ _HOMES = {
     "Model": "nsmath.model.model",
     "Plan": "nsmath.plan.plan",
     "Workspace": "nsmath.spec.workspace",
+    "StudyResult": "nsmath.study.result",
+    "run_study": "nsmath.study.run",
 }
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "NsmathError",
     "Plan",
     "StoppingRule",
+    "StudyResult",
     "ToyLimitResult",
     "ToyTestResult",
     "Workers",
@@ -55,6 +60,7 @@ __all__ = [
     "hypotest_toys",
     "nll",
     "nll_and_gradient",
+    "run_study",
     "toy_upper_limit",
 ]
 

@@ -13,6 +13,7 @@ __all__ = [
     "PlanError",
     "StoreError",
     "StoreWriteError",
+    "StudyError",
     "WorkspaceError",
 ]
 
@@ -73,6 +74,10 @@ class StoreError(NsmathError):
 
 class StoreWriteError(StoreError):
     """A store cannot be written to: the disk is full, the folder read-only. What was written before is whole."""
+
+
+class StudyError(NsmathError):
+    """A study file is malformed or contradicts itself; the message names the place in it."""
 
 
 class FitError(NsmathError):

@@ -1,9 +1,14 @@
-"""Folders that nsmath writes to outside the user's working folder."""
+"""Where things lie: the example that nsmath ships, folders that it writes to outside the user's working folder."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+EXAMPLE = Path(__file__).resolve().parent / "data" / "example.json"
+"""The workspace that nsmath ships."""
+EXAMPLE_WORD = "example"
+"""What stands for it in the place of a file."""
 
 
 def cache_folder() -> Path:

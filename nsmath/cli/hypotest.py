@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from nsmath.infer.result import ToyTestResult
 
 EXIT_UNTRUSTED = 1
-MAX_FAILED_SHARE = 0.01
-"""Share of an ensemble's toys that may fail; a result with more is written, and the command ends with code 1."""
 
 
 def test_options(command: Command) -> Command:
@@ -96,20 +94,13 @@ def hypotest_toys_command(**options: Any) -> int:
 
 def exit_code(result: ToyTestResult) -> int:
     """Return 0, or 1 where too many toys failed for the numbers to be trusted; then says so on stderr."""
-    for name, ensemble in result.ensembles.items():
-        n_failed = int(ensemble.failed.sum())
-        if n_failed > MAX_FAILED_SHARE * len(ensemble):
-            click.echo(
-                f"error: {n_failed} of {len(ensemble)} toys of ensemble {name} failed, more than "
-                f"{MAX_FAILED_SHARE:.0%}: do not trust CLs beyond the range that cls_bracket gives."
-                + "".join(
-                    f" Look at one with `nsmath toy --hypothesis {name} --index {index}` and the study's other options."
-                    for index in ensemble.index[ensemble.failed][:1]
-                ),
-                err=True,
-            )
-            return EXIT_UNTRUSTED
-    return 0
+    from nsmath.infer.result import untrusted
+
+    reason = untrusted(result)
+    if reason is None:
+        return 0
+    click.echo(f"error: {reason}", err=True)
+    return EXIT_UNTRUSTED
 
 
 def print_summary(result: ToyTestResult, output: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsmath import paths
 from nsmath.errors import NsmathError, OptionError
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from nsmath.plan.tuned import Tuned
     from nsmath.spec.workspace import Workspace
 
-EXAMPLE = Path(__file__).resolve().parent.parent / "data" / "example.json"
-EXAMPLE_WORD = "example"
+EXAMPLE, EXAMPLE_WORD = paths.EXAMPLE, paths.EXAMPLE_WORD
 STDIN = "-"
 
 

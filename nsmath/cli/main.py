@@ -17,6 +17,7 @@ COMMANDS = {
     "fit": ("nsmath.cli.fit", "fit_command", "Best fit, uncertainties and correlations of a workspace."),
     "hypotest-toys": ("nsmath.cli.hypotest", "hypotest_toys_command", "Toy-based CLs of one value of the POI."),
     "upper-limit": ("nsmath.cli.upper_limit", "upper_limit_command", "Upper limits on the POI, observed and expected."),
+    "run": ("nsmath.cli.run", "run_command", "A study in a file: workspaces, patches, values of mu."),
     "toy": ("nsmath.cli.toy", "toy_command", "One toy of a study, drawn again and fitted."),
     "merge-toys": ("nsmath.cli.merge_toys", "merge_toys_command", "Toys of several stores as one, and their CLs."),
     "inspect": ("nsmath.cli.inspect", "inspect_command", "Channels, modifiers, parameters and yields of a workspace."),

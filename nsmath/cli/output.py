@@ -23,8 +23,10 @@ LINE = 160
 """Columns that an object of the JSON output may take before it is nested."""
 
 
-def checked_output(output: str | None, source: str | None = None) -> None:
+def checked_output(output: str | None, source: str | None = None, option: str = "--output") -> None:
     """Refuse an output that cannot be written, before any work is done for it; ``source`` is what is read.
+
+    ``option`` is what asked for it, for messages.
 
     Raises
     ------
@@ -35,31 +37,31 @@ def checked_output(output: str | None, source: str | None = None) -> None:
         return
     path = Path(output)
     if path.is_dir():
-        raise OptionError(f"--output {output} is a folder; expected a file.")
+        raise OptionError(f"{option} {output} is a folder; expected a file.")
     if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-        raise OptionError(f"--output {output} is the input itself, which would be lost. Name another file.")
+        raise OptionError(f"{option} {output} is the input itself, which would be lost. Name another file.")
     if path.exists() and not os.access(path, os.W_OK):
-        raise OptionError(f"--output {output} cannot be written: permission denied.")
+        raise OptionError(f"{option} {output} cannot be written: permission denied.")
     if path.exists() and not path.is_file():
         return
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise OptionError(f"--output {output}: the folder {folder} does not exist. Make it first.")
+        raise OptionError(f"{option} {output}: the folder {folder} does not exist. Make it first.")
     try:
         # Permissions do not tell everything (read-only and special file systems); a nameless file does.
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise OptionError(f"--output {output}: no file can be made in {folder}: {error.strerror}.") from error
+        raise OptionError(f"{option} {output}: no file can be made in {folder}: {error.strerror}.") from error
 
 
-def write_json(result: dict[str, Any], output: str | None) -> None:
+def write_json(result: dict[str, Any], output: str | None, option: str = "--output") -> None:
     """Write a result as JSON to a file, whole or not at all, or to stdout for ``-``; nothing for None."""
     if output is not None:
-        write_text(json_text(finite(result)) + "\n", output)
+        write_text(json_text(finite(result)) + "\n", output, option)
 
 
-def write_text(text: str, output: str) -> None:
-    """Write a file whole or not at all, or to stdout for ``-``.
+def write_text(text: str, output: str, option: str = "--output") -> None:
+    """Write a file whole or not at all, or to stdout for ``-``; ``option`` is what asked for it, for messages.
 
     Raises
     ------
@@ -78,7 +80,7 @@ def write_text(text: str, output: str) -> None:
         else:
             _replace(path, text)
     except OSError as error:
-        raise OptionError(f"--output {output} could not be written: {error.strerror}.") from error
+        raise OptionError(f"{option} {output} could not be written: {error.strerror}.") from error
 
 
 def _replace(path: Path, text: str) -> None:

@@ -67,21 +67,10 @@ def stopping_rule(options: dict[str, Any]) -> StoppingRule | None:
         return None
     from nsmath.infer.stopping import StoppingRule
 
-    error, relative = None, None
-    for text in options["cls_errors"]:
-        try:
-            value = float(text.removesuffix("%"))
-        except ValueError:
-            raise OptionError(
-                f"--cls-error {text!r}: expected a number such as 0.002, or a share such as 5%."
-            ) from None
-        if text.endswith("%"):
-            relative = min(value / 100.0, relative or 1.0)
-        else:
-            error = min(value, error or 1.0)
-    if options["max_toys"] < options["n_toys"]:
-        raise OptionError(f"--max-toys {options['max_toys']} is below --n-toys {options['n_toys']}, the first round.")
-    return StoppingRule(error, relative, options["decide"], options["sigmas"], options["max_toys"])
+    return StoppingRule.of(
+        options["cls_errors"], options["decide"], n_sigma=options["sigmas"], n_toys=options["n_toys"],
+        max_toys=options["max_toys"],
+    )  # fmt: skip
 
 
 def shard_of(text: str | None) -> tuple[int, int] | None:

@@ -13,6 +13,9 @@ from nsmath.infer.stopping import StoppingRule, Verdict, stopping_dict
 from nsmath.infer.teststats import TestStatistic
 from nsmath.store.ensemble import Ensemble, Work
 
+MAX_FAILED_SHARE = 0.01
+"""Share of an ensemble's toys that may fail; the numbers of a test with more are not to be trusted."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSet:
@@ -107,6 +110,22 @@ class ToyTestResult:
             f"ToyTestResult({self.poi}={self.mu_test:g}, CLs={shown(self.cls, self.cls_error)}, "
             f"q_obs={self.q_obs:.6g}, toys {self.n_toys['b']} + {self.n_toys['sb']})"
         )
+
+
+def untrusted(result: ToyTestResult) -> str | None:
+    """Return why the numbers of a test are not to be trusted; None where too few toys failed for that."""
+    for name, ensemble in result.ensembles.items():
+        n_toys = len(ensemble)
+        if ensemble.n_failed > MAX_FAILED_SHARE * n_toys:
+            look = "".join(
+                f" Look at one with `nsmath toy --hypothesis {name} --index {index}` and the study's other options."
+                for index in ensemble.index[ensemble.failed][:1]
+            )
+            return (
+                f"{ensemble.n_failed} of {n_toys} toys of ensemble {name} failed, more than {MAX_FAILED_SHARE:.0%}: "
+                f"do not trust CLs beyond the range that cls_bracket gives.{look}"
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,41 @@ class StoppingRule:
                 raise OptionError(f"{name} is {value:g}; expected a number between 0 and {limit:g}.")
         if self.error is None and self.relative_error is None and self.decide is None:
             raise OptionError("a stopping rule needs an error, a relative error, or a value to decide about.")
+
+    @classmethod
+    def of(
+        cls, cls_errors: Sequence[str], decide: float | None, *, n_sigma: float, n_toys: int, max_toys: int
+    ) -> StoppingRule | None:
+        """Return the rule that options mean; None for a given number of toys.
+
+        Parameters
+        ----------
+        cls_errors : each an absolute error such as ``0.002``, or a share of CLs such as ``5%``; the strictest
+            of each kind counts.
+        n_toys : toys of the first round.
+
+        Raises
+        ------
+        OptionError
+            Not a number, or out of range.
+        """
+        if not cls_errors and decide is None:
+            return None
+        error, relative = None, None
+        for text in cls_errors:
+            try:
+                value = float(text.removesuffix("%"))
+            except ValueError:
+                raise OptionError(
+                    f"cls_error {text!r}: expected a number such as 0.002, or a share such as 5%."
+                ) from None
+            if text.endswith("%"):
+                relative = min(value / 100.0, relative or 1.0)
+            else:
+                error = min(value, error or 1.0)
+        if max_toys < n_toys:
+            raise OptionError(f"max_toys {max_toys} is below n_toys {n_toys}, the first round.")
+        return cls(error, relative, decide, n_sigma, max_toys)
 
     def verdict(self, numerator: Tail, denominator: Tail | None) -> Verdict:
         """Return whether these tails suffice, and how many toys of each ensemble would be needed.

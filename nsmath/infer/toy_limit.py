@@ -16,6 +16,7 @@ from nsmath.infer.calculator import ToyCalculator
 from nsmath.infer.limit_curve import Crossing, CurvePoint, found, next_mu
 from nsmath.infer.pvalues import NSIGMA_ORDER
 from nsmath.infer.result import ToyTestResult
+from nsmath.infer.teststats import TestStatistic
 
 logger = logging.getLogger("nsmath.toys")
 
@@ -121,6 +122,18 @@ def checked_level(cl: float) -> None:
         raise OptionError(f"confidence level is {cl:g}; expected a number between 0.5 and 1, such as 0.95.")
 
 
+def checked_statistic(statistic: TestStatistic) -> None:
+    """Check that a test statistic sets limits.
+
+    Raises
+    ------
+    OptionError
+        It tests mu = 0.
+    """
+    if statistic.tests_null:
+        raise OptionError(f"test statistic {statistic.name!r} tests mu = 0 and sets no limit; use qtilde or q.")
+
+
 def limits_by_toys(
     calculator: ToyCalculator, n_toys: int, *, cl: float = 0.95, max_points: int = MAX_POINTS
 ) -> ToyLimitResult:
@@ -135,10 +148,7 @@ def limits_by_toys(
     FitError
         An observed fit does not converge; ``max_points`` do not suffice.
     """
-    if calculator.statistic.tests_null:
-        raise OptionError(
-            f"test statistic {calculator.statistic.name!r} tests mu = 0 and sets no limit; use qtilde or q."
-        )
+    checked_statistic(calculator.statistic)
     checked_level(cl)
     level = 1.0 - cl
     model = calculator.plan.model

@@ -141,7 +141,7 @@ def test_the_example_is_copied_and_never_over_another_file(tmp_path: Path, capsy
 def test_too_many_failed_toys_end_with_code_1_and_the_result_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nsmath.cli.hypotest.MAX_FAILED_SHARE", -1.0)
+    monkeypatch.setattr("nsmath.infer.result.MAX_FAILED_SHARE", -1.0)
     path = tmp_path / "o.json"
     code, _, err = run(
         ["hypotest-toys", "-i", "example", "--mu", "1", "--n-toys", "20", "--threads", "1", "-q", "-o", str(path)],
