@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from nsmath.errors import NsmathError
     from nsmath.fitting.evaluate import nll, nll_and_gradient
     from nsmath.fitting.fit import FitResult, fit
+    from nsmath.infer.asymptotic_api import hypotest, significance, upper_limit
+    from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
+    from nsmath.infer.asymptotics import AsymptoticTestResult
     from nsmath.infer.engine import Workers
     from nsmath.infer.hypotest import hypotest_toys, toy_upper_limit
     from nsmath.infer.result import ToyTestResult
@@ -34,6 +37,11 @@ _HOMES = {
     "ToyTestResult": "nsmath.infer.result",
     "StoppingRule": "nsmath.infer.stopping",
     "Workers": "nsmath.infer.engine",
+    "AsymptoticLimitResult": "nsmath.infer.asymptotic_limit",
+    "AsymptoticTestResult": "nsmath.infer.asymptotics",
+    "hypotest": "nsmath.infer.asymptotic_api",
+    "significance": "nsmath.infer.asymptotic_api",
+    "upper_limit": "nsmath.infer.asymptotic_api",
     "ToyLimitResult": "nsmath.infer.toy_limit",
     "toy_upper_limit": "nsmath.infer.hypotest",
     "hypotest_toys": "nsmath.infer.hypotest",
@@ -45,6 +53,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsymptoticLimitResult",
+    "AsymptoticTestResult",
     "FitResult",
     "Model",
     "NsmathError",
@@ -57,11 +67,14 @@ __all__ = [
     "Workspace",
     "__version__",
     "fit",
+    "hypotest",
     "hypotest_toys",
     "nll",
     "nll_and_gradient",
     "run_study",
+    "significance",
     "toy_upper_limit",
+    "upper_limit",
 ]
 
 

@@ -19,6 +19,7 @@ CONFINED = {
     "nvmath": ("backends/matmul.py",),
     "yaml": ("plan/cache.py", "study/document.py"),
     "pyarrow": ("store/parts.py",),
+    "threadpoolctl": ("fitting/linalg.py",),
     "filelock": ("store/toystore.py",),
     "distributed": ("cli/studies.py",),
     "jsonpatch": ("spec/patch.py", "spec/operations.py", "spec/patchset.py"),

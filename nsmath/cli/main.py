@@ -16,6 +16,8 @@ from nsmath.errors import FitError, NsmathError, StoreWriteError
 COMMANDS = {
     "fit": ("nsmath.cli.fit", "fit_command", "Best fit, uncertainties and correlations of a workspace."),
     "hypotest-toys": ("nsmath.cli.hypotest", "hypotest_toys_command", "Toy-based CLs of one value of the POI."),
+    "hypotest": ("nsmath.cli.asymptotics", "hypotest_command", "Asymptotic CLs of values of the POI."),
+    "significance": ("nsmath.cli.asymptotics", "significance_command", "Discovery: p0 and Z, observed and expected."),
     "upper-limit": ("nsmath.cli.upper_limit", "upper_limit_command", "Upper limits on the POI, observed and expected."),
     "run": ("nsmath.cli.run", "run_command", "A study in a file: workspaces, patches, values of mu."),
     "toy": ("nsmath.cli.toy", "toy_command", "One toy of a study, drawn again and fitted."),

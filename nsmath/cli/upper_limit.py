@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsmath.cli.asymptotics import scan_values
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
 from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
 from nsmath.cli.studies import chosen_engine, kept_toys, study_options, terminated_like_interrupted
+from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
     from nsmath.infer.limit_curve import Crossing
     from nsmath.infer.toy_limit import ToyLimitResult
 
 
 @click.command("upper-limit")
 @model_options
-@click.option("--calculator", type=click.Choice(["toys"]), required=True, help="How CLs is computed.")
+@click.option(
+    "--calculator", type=click.Choice(["asymptotic", "toys"]), default="asymptotic", help="How CLs is computed."
+)
+@click.option("--scan", metavar="LO:HI:N", help="Further mu to test, for the shape of the curves (asymptotic).")
 @click.option("--cl", type=float, default=0.95, help="Confidence level.")
 @click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles at every mu.")
 @click.option("--seed", type=int, default=0, help="Seed; toys depend on it, ensemble and index alone.")
@@ -41,6 +49,32 @@ def upper_limit_command(**options: Any) -> int:
     With toys: at as many mu as the six crossings need, each limit with its statistical error.
     """
     checked_output(options["output"], options["input_"])
+    return {"toys": _by_toys, "asymptotic": _by_asymptotics}[options["calculator"]](options)
+
+
+def _by_asymptotics(options: dict[str, Any]) -> int:
+    used = [f"--{name}" for name in ("store", "workers", "dask") if options[name] is not None]
+    if used:
+        raise OptionError(f"{' and '.join(used)}: the asymptotic calculator throws no toys; add --calculator toys.")
+    scan = scan_values(options["scan"])
+    model = chosen_model(options)
+    from nsmath.infer.asymptotic_api import upper_limit
+
+    with chosen_plan(model, options) as plan:
+        result = upper_limit(
+            model, cl=options["cl"], test_stat=options["test_stat"], expected_from=options["expected_from"], scan=scan,
+            plan=plan,
+        )  # fmt: skip
+    write_json(result.to_dict(), options["output"])
+    if not options["quiet"]:
+        out = _print_crossings(result, options["output"])
+        out.print(f"  asymptotic, from tests at {len(result.points)} values; best fit {result.points[0].mu_hat:.5g}")
+    return 0
+
+
+def _by_toys(options: dict[str, Any]) -> int:
+    if options["scan"] is not None:
+        raise OptionError("--scan: with toys the search chooses the values itself; test others with hypotest-toys.")
     model = chosen_model(options)
     from nsmath.infer.hypotest import checked_options, toy_calculator
     from nsmath.infer.toy_limit import checked_level, limits_by_toys
@@ -55,15 +89,9 @@ def upper_limit_command(**options: Any) -> int:
         plan = opened.enter_context(chosen_plan(model, options, tuned=None if store is None else store.tuned))
         callback = opened.enter_context(progress(options["quiet"]))
         calculator = toy_calculator(
-            plan,
-            statistic,
-            seed=options["seed"],
-            aux=options["aux"],
-            expected_from=options["expected_from"],
-            store=store,
-            engine=engine,
-            progress=callback,
-        )
+            plan, statistic, seed=options["seed"], aux=options["aux"], expected_from=options["expected_from"],
+            store=store, engine=engine, progress=callback,
+        )  # fmt: skip
         result = limits_by_toys(calculator, options["n_toys"], cl=options["cl"])
     write_json(result.to_dict(), options["output"])
     if not options["quiet"]:
@@ -78,23 +106,28 @@ def limit_text(limit: Crossing) -> str:
     return with_error(limit.mu, limit.error)
 
 
-def print_limits(result: ToyLimitResult, output: str | None) -> None:
-    """Print limits for people."""
+def _print_crossings(result: ToyLimitResult | AsymptoticLimitResult, output: str | None) -> Console:
     out = console(output)
     first = result.points[0]
-    toys = ", ".join(f"{point.mu_test:g}" for point in result.points)
     out.print(
-        f"[bold]upper limits on {first.poi} at {result.cl:.0%} C.L.[/bold]  ({first.measurement}, {first.test_stat})"
+        f"[bold]upper limits on {first.poi} at {result.cl:.4g} C.L.[/bold]  ({first.measurement}, {first.test_stat})"
     )
     out.print(f"  observed           [bold]{limit_text(result.observed)}[/bold]")
     for name, crossing in zip(("-2", "-1", " 0", "+1", "+2"), result.expected, strict=True):
         out.print(f"  expected {name} sigma  {limit_text(crossing)}")
-    if result.at_limit is not None:
-        nearest = result.at_limit
-        out.print(f"  CLs at {nearest.mu_test:g}: {with_error(nearest.cls, nearest.cls_error, nearest.cls_upper)}")
     if any(crossing.mu is None for crossing in (result.observed, *result.expected)):
         out.print(
-            f"  [yellow]not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi} in the "
-            "measurement: widen it there to go on[/yellow]"
+            f"  [yellow]>: not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi} in the "
+            "measurement; widen it there to go on[/yellow]"
         )
+    return out
+
+
+def print_limits(result: ToyLimitResult, output: str | None) -> None:
+    """Print limits by toys for people."""
+    out = _print_crossings(result, output)
+    first, nearest = result.points[0], result.at_limit
+    if nearest is not None:
+        out.print(f"  CLs at {nearest.mu_test:g}: {with_error(nearest.cls, nearest.cls_error, nearest.cls_upper)}")
+    toys = ", ".join(f"{point.mu_test:g}" for point in result.points)
     out.print(f"  best fit {first.mu_hat:.5g}; {first.n_toys['b']} + {first.n_toys['sb']} toys at each of {toys}")

@@ -13,6 +13,7 @@ from nsmath._typing import Array
 from nsmath.errors import FitError, ModelError
 from nsmath.fitting.batch import best_fit, nominal_start, theta_of
 from nsmath.fitting.information import full_hessian
+from nsmath.fitting.linalg import positive_definite_inverse
 from nsmath.fitting.minimiser import FitStatus, Tolerances
 from nsmath.model.likelihood import nll_constant
 from nsmath.model.model import Model
@@ -200,8 +201,7 @@ def _covariance(hessian: Array, which: Any) -> Array:
     covariance = np.zeros_like(hessian)
     block = hessian[np.ix_(index, index)]
     try:
-        np.linalg.cholesky(block)
-        inverse = np.linalg.inv(block)
+        inverse = positive_definite_inverse(block)
     except np.linalg.LinAlgError:
         logger.warning("the Hessian at the best fit is not positive definite: no uncertainties are given")
         inverse = np.full_like(block, np.nan)

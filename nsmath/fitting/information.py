@@ -6,6 +6,7 @@ import numpy as np
 
 from nsmath._typing import Array, BoolArray
 from nsmath.backends.ops import Tile
+from nsmath.fitting.linalg import inverse
 from nsmath.model.tensors import ModelTensors
 
 RIDGE = 1e-9
@@ -57,9 +58,9 @@ def inverse_information(
     free = np.flatnonzero(~fixed)
     block = information[np.ix_(free, free)]
     block[np.diag_indices_from(block)] += RIDGE * np.abs(np.diag(block)) + MIN_INFORMATION
-    inverse = np.zeros_like(information)
-    inverse[np.ix_(free, free)] = np.linalg.inv(block)
-    mean: Array = 0.5 * (inverse + inverse.T)
+    full = np.zeros_like(information)
+    full[np.ix_(free, free)] = inverse(block)
+    mean: Array = 0.5 * (full + full.T)
     return mean
 
 

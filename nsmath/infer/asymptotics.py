@@ -125,6 +125,7 @@ class AsymptoticCalculator:
         self.statistic, self.expected_from = statistic, expected_from
         self.model = self.plan.model
         self._poi = z_index(self.model, self.model.require_poi())
+        self._settings: dict[str, Setup] = {}
 
     @cached_property
     def observed(self) -> Observed:
@@ -164,9 +165,11 @@ class AsymptoticCalculator:
         _, fixed = nominal_start(self.model)
         held = fixed.copy()
         held[self._poi] = True
-        at = start.copy()
-        at[self._poi] = mus[0]
-        setting: Setup = setup(self.plan.worker, self.model, at, held, data, aux, tolerances=TOLERANCES)
+        if what not in self._settings:
+            at = start.copy()
+            at[self._poi] = mus[0]
+            self._settings[what] = setup(self.plan.worker, self.model, at, held, data, aux, tolerances=TOLERANCES)
+        setting = self._settings[what]
         starts = np.repeat(start[:, None], len(mus), axis=1)
         starts[self._poi] = mus
         many = np.ones(len(mus))

@@ -17,6 +17,7 @@ from nsmath.infer.limit_curve import Crossing, CurvePoint, found, next_mu
 from nsmath.infer.pvalues import NSIGMA_ORDER
 from nsmath.infer.result import ToyTestResult
 from nsmath.infer.teststats import TestStatistic
+from nsmath.plan.plan import Plan
 
 logger = logging.getLogger("nsmath.toys")
 
@@ -89,20 +90,19 @@ def curve(points: Iterable[ToyTestResult], which: str | int) -> list[CurvePoint]
     return result
 
 
-def gaussian_limits(calculator: ToyCalculator, level: float) -> dict[str | int, float]:
+def gaussian_limits(plan: Plan, mu_hat: float, level: float) -> dict[str | int, float]:
     """Return the limits that a Gaussian mu_hat would give, to begin with, by curve.
 
     mu_hat + sigma Phi^-1(1 - level Phi(mu_hat / sigma)) (arXiv:1007.1727, eqs. 65 to 69, with sigma from the Fisher
     information at the nominal point).
     """
-    plan, normal = calculator.plan, NormalDist()
+    normal = NormalDist()
     model = plan.model
     t = model.tensors
     start, fixed = nominal_start(model)
     poi = z_index(model, model.require_poi())
     matrix = setup(plan.worker, model, start, fixed, t.observed, t.aux_observed).matrix
     sigma = float(np.sqrt(matrix[poi, poi]))
-    mu_hat = calculator.mu_hat
     centres: dict[str | int, float] = {OBSERVED: mu_hat / sigma, **{n: -float(n) for n in NSIGMA_ORDER}}
     return {
         which: sigma * (centre + normal.inv_cdf(1.0 - level * min(max(normal.cdf(centre), 1e-12), 1.0)))
@@ -154,7 +154,7 @@ def limits_by_toys(
     model = calculator.plan.model
     mu_max = model.parameters[model.require_poi()].upper
     tests: dict[float, ToyTestResult] = {}
-    todo = _distinct(gaussian_limits(calculator, level).values(), [], mu_max)
+    todo = _distinct(gaussian_limits(calculator.plan, calculator.mu_hat, level).values(), [], mu_max)
     while todo:
         for mu in todo:
             tests[mu] = calculator.at(mu, n_toys, expected=True)

@@ -1,0 +1,136 @@
+"""``nsmath hypotest`` and ``nsmath significance``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.output import checked_output, console, write_json
+from nsmath.cli.studies import Command
+from nsmath.errors import OptionError
+
+if TYPE_CHECKING:
+    from nsmath.infer.asymptotics import AsymptoticTestResult
+
+
+def result_options(command: Command) -> Command:
+    """Add the options that all asymptotic commands share."""
+    option: Callable[[Command], Command]
+    for option in reversed((
+        click.option(
+            "--expected", "expected_from", type=click.Choice(["data", "nominal"]), default="data",
+            help="Where the Asimov data lie: at the fit to the data, or at the nominal parameters.",
+        ),
+        plan_options,
+        click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout."),
+        click.option("--quiet", "-q", is_flag=True, help="No summary."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command("hypotest")
+@model_options
+@click.option("--mu", "mus", type=float, multiple=True, help="Value of the POI to test, 1 if not given; repeat it.")
+@click.option("--scan", metavar="LO:HI:N", help="N values from LO to HI, beside those of --mu.")
+@click.option("--test-stat", type=click.Choice(["qtilde", "q", "q0"]), default="qtilde", help="Test statistic.")
+@result_options
+def hypotest_command(**options: Any) -> int:
+    """Asymptotic tests of values of the parameter of interest: CLs+b, CLb, CLs and the expected band.
+
+    All values are fitted in one batch.
+    """
+    checked_output(options["output"], options["input_"])
+    mus = [*options["mus"], *scan_values(options["scan"])] or [1.0]
+    model = chosen_model(options)
+    from nsmath.infer.asymptotic_api import hypotest
+
+    with chosen_plan(model, options) as plan:
+        results = hypotest(
+            model, mus, test_stat=options["test_stat"], expected_from=options["expected_from"], plan=plan
+        )
+    write_json({"results": [result.to_dict() for result in results]}, options["output"])
+    if not options["quiet"]:
+        print_tests(results, options["output"])
+    return 0
+
+
+@click.command("significance")
+@model_options
+@result_options
+def significance_command(**options: Any) -> int:
+    """Discovery: the asymptotic p-value p0 of mu = 0 and its significance Z, observed and expected."""
+    checked_output(options["output"], options["input_"])
+    model = chosen_model(options)
+    from nsmath.infer.asymptotic_api import significance
+
+    with chosen_plan(model, options) as plan:
+        result = significance(model, expected_from=options["expected_from"], plan=plan)
+    write_json(significance_dict(result), options["output"])
+    if not options["quiet"]:
+        out = console(options["output"])
+        numbers = significance_dict(result)
+        out.print(f"[bold]{result.poi} = 0[/bold]  ({result.measurement}, q0)")
+        out.print(f"  best fit  {result.mu_hat:.5g}")
+        out.print(f"  observed  p0 {numbers['p0']:.4g}, Z [bold]{numbers['z']:.3f}[/bold]")
+        p0, z = numbers["expected"]["p0"][2], numbers["expected"]["z"][2]
+        out.print(f"  expected  p0 {p0:.4g}, Z {'undefined' if z is None else f'{z:.3f}'} for {result.poi} = 1")
+    return 0
+
+
+def significance_dict(result: AsymptoticTestResult) -> dict[str, Any]:
+    """Return a test with q0 for JSON, under the names of a discovery."""
+    shared = ("mu_hat", "poi", "measurement", "interpolation", "model_digest", "backend", "expected_from")
+    expected = [-NormalDist().inv_cdf(p) if 0.0 < p < 1.0 else None for p in result.expected_clsb]
+    return {
+        "calculator": "asymptotic", "p0": result.clsb, "z": result.z, "q0": result.q_obs,
+        "expected": {"nsigma_order": list(result.nsigma_order), "p0": list(result.expected_clsb), "z": expected},
+        **{name: getattr(result, name) for name in shared},
+    }  # fmt: skip
+
+
+def scan_values(text: str | None) -> list[float]:
+    """Return the values of ``LO:HI:N``, or of ``X,Y,...``; none without a text.
+
+    Raises
+    ------
+    OptionError
+        It is neither.
+    """
+    if text is None:
+        return []
+    try:
+        if ":" not in text:
+            return [float(part) for part in text.split(",")]
+        low, high, n = text.split(":")
+        first, last, count = float(low), float(high), int(n)
+        if count < 2 or not first < last:
+            raise ValueError
+    except ValueError:
+        raise OptionError(f"--scan {text!r}: expected LO:HI:N, LO < HI and N > 1, or values such as 0.5,1,2.") from None
+    return [first + (last - first) * k / (count - 1) for k in range(count)]
+
+
+def print_tests(results: list[AsymptoticTestResult], output: str | None) -> None:
+    """Print tests for people: one in full, several as a table."""
+    from rich.table import Table
+
+    out = console(output)
+    first = results[0]
+    is_limit = first.cls is not None
+    out.print(f"[bold]{first.poi}[/bold]  ({first.measurement}, {first.test_stat}, best fit {first.mu_hat:.5g})")
+    columns = ["mu", "q", "CLs+b", "CLb", "CLs"] if is_limit else ["mu", "q", "p0", "Z"]
+    names = ["-2", "-1", "0", "+1", "+2"]
+    table = Table(*columns, *(f"{'CLs' if is_limit else 'p0'} exp. {name}" for name in names), box=None)
+    for r in results:
+        numbers = [r.clsb, r.clb, r.cls] if is_limit else [r.clsb, r.z]
+        band = r.expected_cls if r.expected_cls is not None else r.expected_clsb
+        table.add_row(f"{r.mu_test:g}", f"{r.q_obs:.5g}", *(f"{x:.4g}" for x in numbers), *(f"{x:.4g}" for x in band))
+    out.print(table)
+    codes = ", ".join(f"{kind} {code}" for kind, code in first.interpolation.items())
+    source = "the fit to the data" if first.expected_from == "data" else "nominal parameters"
+    out.print(f"  asymptotic; expected from {source}; interpolation {codes}; model {first.model_digest[:12]}")
