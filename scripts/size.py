@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-LAYERS = ("errors.py", "formulas", "spec", "model", "backends", "plan", "fitting", "infer", "cli")
+LAYERS = ("errors.py", "formulas", "spec", "model", "backends", "plan", "fitting", "infer", "viz", "cli")
 ROOT = Path(__file__).resolve().parents[1]
 
 

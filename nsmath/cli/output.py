@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsmath.errors import OptionError
+from nsmath.infer.wording import with_error as with_error
+from nsmath.paths import replace_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +24,7 @@ LINE = 160
 """Columns that an object of the JSON output may take before it is nested."""
 
 
-def checked_output(output: str | None, source: str | None = None) -> None:
+def checked_output(output: str | None, source: str | None = None, *, option: str = "--output") -> None:
     """Refuse an output that cannot be written, before any work is done for it; ``source`` is what is read.
 
     Raises
@@ -35,21 +36,21 @@ def checked_output(output: str | None, source: str | None = None) -> None:
         return
     path = Path(output)
     if path.is_dir():
-        raise OptionError(f"--output {output} is a folder; expected a file.")
+        raise OptionError(f"{option} {output} is a folder; expected a file.")
     if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-        raise OptionError(f"--output {output} is the input itself, which would be lost. Name another file.")
+        raise OptionError(f"{option} {output} is the input itself, which would be lost. Name another file.")
     if path.exists() and not os.access(path, os.W_OK):
-        raise OptionError(f"--output {output} cannot be written: permission denied.")
+        raise OptionError(f"{option} {output} cannot be written: permission denied.")
     if path.exists() and not path.is_file():
         return
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise OptionError(f"--output {output}: the folder {folder} does not exist. Make it first.")
+        raise OptionError(f"{option} {output}: the folder {folder} does not exist. Make it first.")
     try:
         # Permissions do not tell everything (read-only and special file systems); a nameless file does.
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise OptionError(f"--output {output}: no file can be made in {folder}: {error.strerror}.") from error
+        raise OptionError(f"{option} {output}: no file can be made in {folder}: {error.strerror}.") from error
 
 
 def write_json(result: dict[str, Any], output: str | None) -> None:
@@ -70,33 +71,10 @@ def write_text(text: str, output: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    path = Path(output).resolve()
     try:
-        if path.exists() and not path.is_file():
-            # A device such as /dev/null cannot be replaced, only written to.
-            path.write_text(text, encoding="utf-8")
-        else:
-            _replace(path, text)
+        replace_file(output, text.encode())
     except OSError as error:
         raise OptionError(f"--output {output} could not be written: {error.strerror}.") from error
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        # Temporary files are private; a result has the permissions of the file it replaces, or of a new one.
-        if path.exists():
-            shutil.copymode(path, temporary)
-        else:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def finite(value: Any) -> Any:
@@ -148,12 +126,3 @@ def progress(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
             bar.update(task, completed=done, total=total, description=phase)
 
         yield update
-
-
-def with_error(value: float | None, error: float | None, upper: float | None = None) -> str:
-    """Return a number with its error for people; a bound or a word where there is none."""
-    if value is None:
-        return f"< {upper:.2g} (95 % C.L., no toy in the tail)" if upper is not None else "undefined"
-    if error is None:
-        return f"{value:.4g}"
-    return f"{value:.4g} +- {error:.2g}"
