@@ -168,8 +168,8 @@ def correlations(result: FitResult, *, threshold: float | None = None) -> Figure
     Parameters
     ----------
     threshold : parameters are shown whose correlation with some other one is at least this large, either way. None:
-        all, where there are few; else the smallest multiple of 0.05 that leaves a matrix one can read. The title
-        says what was left out.
+        all, where there are few; else the smallest multiple of 0.05 that leaves a matrix one can read, or, where none
+        does, the strongest pairs. The title says which.
 
     Raises
     ------
@@ -183,18 +183,19 @@ def correlations(result: FitResult, *, threshold: float | None = None) -> Figure
     shown, used = correlated(matrix, known, threshold)
     subject = f"correlations of {len(known)} parameters"
     if len(shown) < len(known):
-        subject = f"correlations of the {len(shown)} of {len(known)} parameters with |correlation| ≥ {used:.2g}"
+        which = "the largest correlations" if used is None else f"|correlation| ≥ {used:g}"
+        subject = f"correlations of the {len(shown)} of {len(known)} parameters with {which}"
     if len(shown) == 0:
         figure = new_figure(6.4, 2.0)
-        why = "no parameter has an uncertainty" if not len(known) else f"no correlation is {used:.2g} or larger"
+        why = "no parameter has an uncertainty" if not len(known) else f"no correlation is {threshold:g} or larger"
         say(figure.add_subplot(), f"{why}: there is no matrix to show")
         figure.suptitle(_title(result, "correlations"))
         return figure
     return _matrix(matrix[np.ix_(shown, shown)], [plain(result.names[p]) for p in shown], _title(result, subject))
 
 
-def correlated(matrix: Array, known: IntArray, threshold: float | None) -> tuple[IntArray, float]:
-    """Return the parameters to show, and the threshold that chose them."""
+def correlated(matrix: Array, known: IntArray, threshold: float | None) -> tuple[IntArray, float | None]:
+    """Return the parameters to show, and the threshold that chose them; None where none of the usual ones can."""
     size = np.abs(matrix[np.ix_(known, known)])
     np.fill_diagonal(size, 0.0)
     largest = size.max(axis=1, initial=0.0)
@@ -203,9 +204,16 @@ def correlated(matrix: Array, known: IntArray, threshold: float | None) -> tuple
     if len(known) <= ALL_CORRELATIONS:
         return known, 0.0
     for step in range(1, 20):
-        if np.count_nonzero(largest >= 0.05 * step) <= MAX_CORRELATIONS:
+        n_shown = np.count_nonzero(largest >= 0.05 * step)
+        if 0 < n_shown <= MAX_CORRELATIONS:
+            return known[largest >= 0.05 * step], 0.05 * step
+    # All much alike: the strongest pairs, as many as there is room for.
+    found: dict[int, None] = {}
+    for pair in np.argsort(-np.triu(size), axis=None, kind="stable"):
+        found |= dict.fromkeys(int(k) for k in np.unravel_index(pair, size.shape))
+        if len(found) >= MAX_CORRELATIONS - 1:
             break
-    return known[largest >= 0.05 * step], 0.05 * step
+    return known[sorted(found)], None
 
 
 def _matrix(matrix: Array, names: list[str], title: str) -> Figure:

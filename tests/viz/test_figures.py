@@ -191,6 +191,16 @@ def test_a_large_correlation_matrix_shows_what_its_title_says() -> None:
         correlations(result, threshold=-1.0)
 
 
+def test_a_large_matrix_without_a_threshold_that_helps_shows_the_strongest_pairs() -> None:
+    covariance = np.eye(201)
+    covariance[0, 1:] = covariance[1:, 0] = np.linspace(-0.06, -0.061, 200)
+    figure = correlations(made_fit(many_parameters(200), covariance=covariance, uncertainties=np.ones(201)))
+    matrix = np.asarray(figure.axes[0].images[0].get_array())
+    assert len(matrix) == MAX_CORRELATIONS - 1
+    assert matrix[0, 1:] == pytest.approx(covariance[0, -len(matrix) + 1 :])
+    assert f"{len(matrix)} of 201 parameters with the largest correlations" in figure.get_suptitle()
+
+
 def yields(channel: str, observed: list[float], samples: dict[str, list[float]], error: float | None) -> ChannelYields:
     def one(events: np.ndarray) -> Yield:
         known = None if error is None else error * np.abs(events)
