@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-LAYERS = ("errors.py", "formulas", "spec", "model", "backends", "plan", "fitting", "infer", "study", "cli")
+LAYERS = (
+    "errors.py",
+    "formulas",
+    "spec",
+    "model",
+    "backends",
+    "plan",
+    "fitting",
+    "store",
+    "infer",
+    "study",
+    "viz",
+    "cli",
+)
 ROOT = Path(__file__).resolve().parents[1]
 
 

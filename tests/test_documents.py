@@ -96,8 +96,8 @@ def test_the_shipped_plan_belongs_to_the_shipped_example() -> None:
     assert key.model == model.digest
 
 
-@pytest.mark.parametrize("name", ["stores.md", "workers.md"])
-def test_the_examples_of_stores_and_workers_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["stores.md", "workers.md", "plots.md"])
+def test_the_examples_of_a_document_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     (tmp_path / "nsmath").symlink_to(ROOT / "nsmath")
     monkeypatch.chdir(tmp_path)

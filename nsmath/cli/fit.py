@@ -9,11 +9,13 @@ import click
 
 from nsmath.cli.inputs import announce_compilation, chosen_model, model_options
 from nsmath.cli.output import checked_output, console, write_json
+from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
     from nsmath.fitting.fit import FitResult
     from nsmath.model.model import Model
+    from nsmath.viz.files import Figures
 
 EXIT_NOT_CONVERGED = 1
 
@@ -22,11 +24,13 @@ EXIT_NOT_CONVERGED = 1
 @model_options
 @click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", help="Hold a parameter; may be repeated.")
 @click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
+@plot_option("pulls and correlations")
 @click.option("--quiet", "-q", is_flag=True, help="No table.")
 @click.option("--n-correlations", type=click.IntRange(min=0), default=10, help="Largest correlations to list.")
 def fit_command(**options: Any) -> int:
     """Fit the observed data: best fit, uncertainties and correlations from the exact Hessian, NLL, status."""
     checked_output(options["output"], options["input_"])
+    checked_plot(options)
     fixed = parse_fixed(options["fixed"])
     model = chosen_model(options)
     for name in fixed:
@@ -37,9 +41,17 @@ def fit_command(**options: Any) -> int:
 
     result = fit(model, fixed=fixed)
     write_json(result.to_dict(), options["output"])
+    write_plots(lambda: fit_figures(model, result), options)
     if not options["quiet"]:
         print_table(model, result, options["output"], options["n_correlations"])
     return 0 if result.status == FitStatus.CONVERGED else EXIT_NOT_CONVERGED
+
+
+def fit_figures(model: Model, result: FitResult) -> Figures:
+    """Return the figures of a fit by name."""
+    from nsmath.viz.parameters import correlations, pull_pages
+
+    return {**pull_pages(model, result), "correlations": correlations(result)}
 
 
 def parse_fixed(texts: tuple[str, ...], option: str = "--fix") -> dict[str, float]:

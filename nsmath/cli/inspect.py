@@ -8,6 +8,7 @@ import click
 
 from nsmath.cli.inputs import announce_compilation, model_options, source_and_model
 from nsmath.cli.output import checked_output, console, write_json
+from nsmath.cli.plots import checked_plot, plot_option, write_plots
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from nsmath.fitting.inspection import Inspection
     from nsmath.model.yields import Yield
+    from nsmath.viz.files import Figures
 
 SECTIONS = ("channels", "modifiers", "parameters", "yields")
 EXIT_NOT_CONVERGED = 1
@@ -28,10 +30,12 @@ EXIT_NOT_CONVERGED = 1
 )
 @click.option("--bins", is_flag=True, help="Yields of every bin, not only of every channel.")
 @click.option("--output", "-o", metavar="FILE", help="Write everything as JSON; '-' for stdout.")
+@plot_option("observed and expected events of every channel")
 @click.option("--quiet", "-q", is_flag=True, help="No tables.")
 def inspect_command(**options: Any) -> int:
     """Show what a workspace means: channels, samples, modifiers, parameters, constraints, yields."""
     checked_output(options["output"], options["input_"])
+    checked_plot(options)
     source, model = source_and_model(options)
     result = None
     if options["with_fit"]:
@@ -44,9 +48,17 @@ def inspect_command(**options: Any) -> int:
 
     found = inspection(source.workspace, model, result)
     write_json(found.to_dict(), options["output"])
+    write_plots(lambda: yield_figures(found), options)
     if not options["quiet"]:
         print_tables(found, options["sections"] or SECTIONS, options["bins"], console(options["output"]))
     return EXIT_NOT_CONVERGED if result is not None and result.status != FitStatus.CONVERGED else 0
+
+
+def yield_figures(found: Inspection) -> Figures:
+    """Return the figures of an inspection by channel."""
+    from nsmath.viz.channels import channel_figures
+
+    return channel_figures(found.nominal, found.postfit)
 
 
 def print_tables(found: Inspection, sections: tuple[str, ...], bins: bool, out: Console) -> None:

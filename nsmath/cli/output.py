@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsmath.errors import OptionError
+from nsmath.infer.wording import with_error as with_error
+from nsmath.paths import replace_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,33 +73,10 @@ def write_text(text: str, output: str, option: str = "--output") -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    path = Path(output).resolve()
     try:
-        if path.exists() and not path.is_file():
-            # A device such as /dev/null cannot be replaced, only written to.
-            path.write_text(text, encoding="utf-8")
-        else:
-            _replace(path, text)
+        replace_file(output, text.encode())
     except OSError as error:
         raise OptionError(f"{option} {output} could not be written: {error.strerror}.") from error
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        # Temporary files are private; a result has the permissions of the file it replaces, or of a new one.
-        if path.exists():
-            shutil.copymode(path, temporary)
-        else:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def finite(value: Any) -> Any:
@@ -150,12 +128,3 @@ def progress(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
             bar.update(task, completed=done, total=total, description=phase)
 
         yield update
-
-
-def with_error(value: float | None, error: float | None, upper: float | None = None) -> str:
-    """Return a number with its error for people; a bound or a word where there is none."""
-    if value is None:
-        return f"< {upper:.2g} (95 % C.L., no toy in the tail)" if upper is not None else "undefined"
-    if error is None:
-        return f"{value:.4g}"
-    return f"{value:.4g} +- {error:.2g}"
