@@ -10,11 +10,13 @@ import click
 
 from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
 from nsmath.cli.output import checked_output, console, write_json
+from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import Command
 from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
     from nsmath.infer.asymptotics import AsymptoticTestResult
+    from nsmath.viz.files import Figures
 
 
 def result_options(command: Command) -> Command:
@@ -38,6 +40,7 @@ def result_options(command: Command) -> Command:
 @click.option("--mu", "mus", type=float, multiple=True, help="Value of the POI to test, 1 if not given; repeat it.")
 @click.option("--scan", metavar="LO:HI:N", help="N values from LO to HI, beside those of --mu.")
 @click.option("--test-stat", type=click.Choice(["qtilde", "q", "q0"]), default="qtilde", help="Test statistic.")
+@plot_option("CLs against mu, with the expected band; needs several values")
 @result_options
 def hypotest_command(**options: Any) -> int:
     """Asymptotic tests of values of the parameter of interest: CLs+b, CLb, CLs and the expected band.
@@ -45,6 +48,7 @@ def hypotest_command(**options: Any) -> int:
     All values are fitted in one batch.
     """
     checked_output(options["output"], options["input_"])
+    checked_plot(options)
     mus = [*options["mus"], *scan_values(options["scan"])] or [1.0]
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import hypotest
@@ -54,9 +58,16 @@ def hypotest_command(**options: Any) -> int:
             model, mus, test_stat=options["test_stat"], expected_from=options["expected_from"], plan=plan
         )
     write_json({"results": [result.to_dict() for result in results]}, options["output"])
+    write_plots(lambda: _figures(results), options)
     if not options["quiet"]:
         print_tests(results, options["output"])
     return 0
+
+
+def _figures(results: list[AsymptoticTestResult]) -> Figures:
+    from nsmath.viz import cls_figure
+
+    return {"cls": cls_figure(results)}
 
 
 @click.command("significance")

@@ -11,6 +11,7 @@ from nsmath.cli.asymptotics import scan_values
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
 from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
+from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import chosen_engine, kept_toys, study_options, terminated_like_interrupted
 from nsmath.errors import OptionError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
     from nsmath.infer.limit_curve import Crossing
     from nsmath.infer.toy_limit import ToyLimitResult
+    from nsmath.viz.files import Figures
 
 
 @click.command("upper-limit")
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 @study_options(rules=False)
 @plan_options
 @click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
+@plot_option("CLs against mu, with the expected band")
 @click.option("--quiet", "-q", is_flag=True, help="No summary, no progress bar.")
 def upper_limit_command(**options: Any) -> int:
     """Upper limits on the parameter of interest: observed, and the five expected ones.
@@ -49,6 +52,7 @@ def upper_limit_command(**options: Any) -> int:
     With toys: at as many mu as the six crossings need, each limit with its statistical error.
     """
     checked_output(options["output"], options["input_"])
+    checked_plot(options)
     return {"toys": _by_toys, "asymptotic": _by_asymptotics}[options["calculator"]](options)
 
 
@@ -66,6 +70,7 @@ def _by_asymptotics(options: dict[str, Any]) -> int:
             plan=plan,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])
+    write_plots(lambda: _figures(result), options)
     if not options["quiet"]:
         out = _print_crossings(result, options["output"])
         out.print(f"  asymptotic, from tests at {len(result.points)} values; best fit {result.points[0].mu_hat:.5g}")
@@ -94,9 +99,16 @@ def _by_toys(options: dict[str, Any]) -> int:
         )  # fmt: skip
         result = limits_by_toys(calculator, options["n_toys"], cl=options["cl"])
     write_json(result.to_dict(), options["output"])
+    write_plots(lambda: _figures(result), options)
     if not options["quiet"]:
         print_limits(result, options["output"])
     return max((exit_code(point) for point in result.points), default=EXIT_UNTRUSTED)
+
+
+def _figures(result: ToyLimitResult | AsymptoticLimitResult) -> Figures:
+    from nsmath.viz import limit_figure
+
+    return {"cls": limit_figure(result)}
 
 
 def limit_text(limit: Crossing) -> str:

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from nsmath.viz.channels import channel_figures, data_and_model
     from nsmath.viz.files import FORMATS, save
     from nsmath.viz.parameters import correlations, pull_pages, pulls
-    from nsmath.viz.scans import cls_scan, likelihood_contour, likelihood_scan
+    from nsmath.viz.scans import cls_figure, cls_scan, likelihood_contour, likelihood_scan, limit_figure
     from nsmath.viz.toys import q_distributions
 
 _HOMES = {
     "FORMATS": "nsmath.viz.files",
     "channel_figures": "nsmath.viz.channels",
+    "cls_figure": "nsmath.viz.scans",
     "cls_scan": "nsmath.viz.scans",
+    "limit_figure": "nsmath.viz.scans",
     "correlations": "nsmath.viz.parameters",
     "data_and_model": "nsmath.viz.channels",
     "likelihood_contour": "nsmath.viz.scans",
@@ -33,11 +35,13 @@ _HOMES = {
 __all__ = [
     "FORMATS",
     "channel_figures",
+    "cls_figure",
     "cls_scan",
     "correlations",
     "data_and_model",
     "likelihood_contour",
     "likelihood_scan",
+    "limit_figure",
     "pull_pages",
     "pulls",
     "q_distributions",

@@ -1,7 +1,8 @@
-"""Scans over parameters, from plain arrays: `cls_scan`, `likelihood_scan`, `likelihood_contour`."""
+"""Scans over parameters: from plain arrays (`cls_scan`, `likelihood_scan`, `likelihood_contour`) and from results."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,13 @@ from nsmath.viz.style import BLACK, BLUE, GREY, SKY, VERMILION, new_figure, outs
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
+    from nsmath.infer.asymptotics import AsymptoticTestResult
+    from nsmath.infer.result import ToyTestResult
+    from nsmath.infer.toy_limit import ToyLimitResult
+
+    Test = ToyTestResult | AsymptoticTestResult
 
 WITHIN = {1: ((0.683, 1.0), (0.95, 3.841)), 2: ((0.683, 2.296), (0.95, 5.991))}
 """Number of parameters -> (confidence level, chi2 quantile): how far -2 ln L rises above its minimum."""
@@ -167,3 +175,45 @@ def _scan_labels(axes: Axes, x: str, y: str, title: str) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_title(plain(title), loc="left")
+
+
+def limit_figure(result: ToyLimitResult | AsymptoticLimitResult) -> Figure:
+    """Return the CLs curves of a limit, at every mu that was tested for it, and the observed limit.
+
+    Raises
+    ------
+    OptionError
+        Too few values of mu for a curve.
+    """
+    return cls_figure(result.points, level=result.cl, limit=result.observed.mu)
+
+
+def cls_figure(tests: Sequence[Test], *, level: float = 0.95, limit: float | None = None) -> Figure:
+    """Return CLs against mu of several tests of one model, toy-based or asymptotic.
+
+    Raises
+    ------
+    OptionError
+        Fewer than two values of mu, or tests of mu = 0, which have no CLs.
+    """
+    ordered = sorted(tests, key=lambda test: test.mu_test)
+    first = ordered[0]
+    if len(ordered) < 2 or first.test_stat == "q0":
+        raise OptionError("a plot of CLs against mu needs tests with qtilde or q at two values of mu or more.")
+    errors = [getattr(test, "cls_error", None) for test in ordered]
+    bands = [_band(test) for test in ordered]
+    return cls_scan(
+        [test.mu_test for test in ordered], [test.cls for test in ordered],
+        errors if any(error is not None for error in errors) else None,
+        None if any(band is None for band in bands) else np.array(bands, dtype=float).T,
+        poi=first.poi, level=level, limit=limit, title=f"{first.measurement}, {first.test_stat}",
+    )  # fmt: skip
+
+
+def _band(test: Test) -> Sequence[float | None] | None:
+    asymptotic: Sequence[float] | None = getattr(test, "expected_cls", None)
+    if asymptotic is not None:
+        return asymptotic
+    band = getattr(test, "expected_set", None)
+    # Edges whose tail no toy reached lie somewhere below their bound: drawn at 0, or the band would end in mid-air.
+    return None if band is None else tuple(0.0 if value is None else value for value in band.cls)
