@@ -8,6 +8,7 @@ from nsmath._typing import AnyArray, Array, BoolArray, IntArray
 from nsmath.backends import cpu_curvature, cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps, cpu_warm
 from nsmath.backends.cpu_strips import STRIP
 from nsmath.backends.cpu_tensors import KernelTables, kernel_tables
+from nsmath.backends.jit import is_compiled
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
 from nsmath.model.tensors import ModelTensors
 
@@ -27,7 +28,7 @@ class CpuModel:
     sample_normal = staticmethod(cpu_sampling.sample_normal)
 
     def __init__(self, tensors: ModelTensors, *, warm: bool = True) -> None:
-        if warm and not cpu_warm.is_compiled():
+        if warm and not is_compiled():
             cpu_warm.compile_all()
         self.tensors = tensors
         self.tables: KernelTables = kernel_tables(tensors)

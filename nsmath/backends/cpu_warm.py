@@ -32,12 +32,6 @@ logger = logging.getLogger("nsmath.kernels")
 COLUMNS = 3
 
 
-def is_compiled() -> bool:
-    """Return whether the cache holds kernels of exactly these sources."""
-    folder = kernel_cache_folder()
-    return folder.is_dir() and any(folder.iterdir())
-
-
 def compile_all() -> None:
     """Compile every kernel into the cache, shared among as many processes as there are cores; say so at INFO."""
     names = list(_GROUPS)

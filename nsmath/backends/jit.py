@@ -39,6 +39,14 @@ def kernel_cache_folder() -> Path:
     return cache_folder() / "kernels" / source_hash()
 
 
+def is_compiled() -> bool:
+    """Return whether the cache holds kernels of exactly these sources.
+
+    The folder itself says nothing: numba makes it when kernels are declared.
+    """
+    return any(kernel_cache_folder().rglob("*.nbi"))
+
+
 _CACHE = kernel_cache_folder()
 
 

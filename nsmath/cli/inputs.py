@@ -175,8 +175,8 @@ def chosen_plan(model: Model, options: dict[str, Any], *, tuned: Tuned | None = 
 
 def announce_compilation() -> None:
     """Say on stderr that kernels are compiled now, if this machine has none for these sources."""
-    from nsmath.backends.jit import kernel_cache_folder
+    from nsmath.backends.jit import is_compiled
 
     # The folder is that of exactly these sources and versions: after an upgrade kernels are compiled again.
-    if not any(kernel_cache_folder().rglob("*.nbi")):
+    if not is_compiled():
         click.echo("compiling kernels for this machine, once: about half a minute on two cores ...", err=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,3 +131,15 @@ def test_a_given_plan_file_is_used_and_a_bad_one_is_an_error(key: PlanKey, tmp_p
 def test_bad_plan_options_are_named(options: dict[str, object], fragment: str) -> None:
     with pytest.raises(OptionError, match=fragment):
         Plan(MODEL, tune=False, **options)  # type: ignore[arg-type]
+
+
+def test_kernels_that_are_only_declared_do_not_count_as_compiled(tmp_path: Path) -> None:
+    # numba makes the cache folder when it sees a kernel; a first run must still compile them all, in several processes.
+    code = "import nsmath.backends.cpu, nsmath.backends.jit as jit; print(jit.kernel_cache_folder(), jit.is_compiled())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "NSMATH_CACHE_DIR": str(tmp_path)}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    folder, compiled = done.stdout.rsplit(maxsplit=1)
+    assert Path(folder).is_relative_to(tmp_path)
+    assert compiled == "False"
