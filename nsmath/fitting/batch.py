@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nsmath._typing import Array, BoolArray
+from nsmath._typing import Array, BoolArray, IntArray
 from nsmath.fitting.information import full_theta, inverse_information
+from nsmath.fitting.kinks import kinks_of
 from nsmath.fitting.minimiser import Columns, FitStatus, Problem, Tolerances, minimise
 from nsmath.model.model import Model
 from nsmath.plan.plan import Worker
@@ -34,6 +35,7 @@ class Setup:
     matrix : (Z, Z) inverse information at the common point.
     poi : minimised index of the free parameter of interest, -1 if fixed or absent.
     tolerances : see `Tolerances`; ``cheap`` is where the pilot puts the hand-over.
+    kinks : minimised parameters whose interpolation has a kink at 0.
     """
 
     starts: tuple[Array, ...]
@@ -41,11 +43,12 @@ class Setup:
     matrix: Array
     poi: int
     tolerances: Tolerances
+    kinks: IntArray
 
     def problem(self, data: Array, aux: Array, first_start: Array | None = None) -> Problem:
         """Return the problem of these columns, (B, N) and (A, N); ``first_start`` (Z, N) replaces the common one."""
         starts: Sequence[Array] = self.starts if first_start is None else (first_start, *self.starts)
-        return Problem(data, aux, starts, self.fixed, self.matrix, self.poi, self.tolerances)
+        return Problem(data, aux, starts, self.fixed, self.matrix, self.poi, self.tolerances, self.kinks)
 
 
 def z_index(model: Model, parameter: int) -> int:
@@ -66,7 +69,7 @@ def setup(
     matrix = inverse_information(worker.robust, t, start, data, aux, fixed)
     poi = -1 if model.poi_index is None else z_index(model, model.poi_index)
     poi = -1 if poi >= 0 and fixed[poi] else poi
-    return Setup((start, *other_starts), fixed, matrix, poi, tolerances or Tolerances())
+    return Setup((start, *other_starts), fixed, matrix, poi, tolerances or Tolerances(), kinks_of(t))
 
 
 def with_pilot(worker: Worker, setting: Setup, data: Array, aux: Array, newton_cost: float) -> Setup:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -17,11 +17,14 @@ import numpy as np
 
 from nsmath._typing import Array, BoolArray, IntArray
 from nsmath.backends.ops import FIRST_DAMPING, Tile
+from nsmath.fitting.kinks import fit_on_kinks
 
 logger = logging.getLogger("nsmath.fitting")
 
 HOPELESS_DAMPING = 1e10
 """Steps damped this much no longer move anything."""
+KINK_STEPS = 30
+"""Robust iterations before minima on kinks are tried."""
 FLAT_SCALED = 1e-7
 """Scaled gradient below which a column whose Hessian needs a little damping counts as converged all the same."""
 
@@ -129,6 +132,7 @@ class Problem:
     fixed : (Z,) or (Z, N) parameters that keep their start.
     matrix : (Z, Z) inverse information at the first start, for the cheap tier.
     poi : minimised index of the parameter that most often ends on a bound, -1 for none.
+    kinks : minimised parameters whose interpolation has a kink at 0.
     """
 
     data: Array
@@ -138,6 +142,7 @@ class Problem:
     matrix: Array
     poi: int = -1
     tolerances: Tolerances = field(default_factory=Tolerances)
+    kinks: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def start(self, k: int, columns: IntArray) -> Array:
         """Return start ``k`` of these columns, (Z, n)."""
@@ -215,6 +220,10 @@ def _cheap_tier(tile: Tile, problem: Problem, out: Columns) -> IntArray:
 
 def _robust_tier(tile: Tile, problem: Problem, out: Columns, left: IntArray) -> None:
     """Finish ``left`` from where the cheap tier stopped, along the domain's edge, and from every other start."""
+    if len(problem.kinks):
+        # Smooth steps seldom end on a kink: a few of them, then look.
+        short = replace(problem, tolerances=replace(problem.tolerances, robust=KINK_STEPS))
+        left = _on_kinks(tile, short, out, _newton(tile, short, out, left, out.z[:, left], 0.0))
     failed = _newton(tile, problem, out, left, out.z[:, left], 0.0)
     for k in range(len(problem.starts)):
         if not len(failed):
@@ -222,6 +231,22 @@ def _robust_tier(tile: Tile, problem: Problem, out: Columns, left: IntArray) -> 
         out.n_retried += len(failed) if k == 0 else 0
         failed = _edge(tile, problem, out, failed, problem.start(k, failed))
         failed = _newton(tile, problem, out, failed, problem.start(k, failed), 0.0)
+
+
+def _on_kinks(tile: Tile, problem: Problem, out: Columns, failed: IntArray) -> IntArray:
+    """Try minima on kinks for ``failed``; return the columns that this does not help."""
+    fixed = (
+        problem.fixed if problem.fixed.ndim == 2 else np.repeat(problem.fixed[:, None], problem.data.shape[1], axis=1)
+    )
+
+    def refit(columns: IntArray, x: Array, held: BoolArray) -> IntArray:
+        mask = fixed.copy()
+        mask[:, columns] = held
+        return _newton(tile, replace(problem, fixed=mask), out, columns, x, 0.0)
+
+    return fit_on_kinks(
+        tile, problem.kinks, problem.data, problem.aux, fixed, failed, out.z[:, failed], refit, lambda c: out.z[:, c]
+    )
 
 
 def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray, x: Array) -> IntArray:
