@@ -207,7 +207,7 @@ def bench_stores(options: argparse.Namespace) -> None:
     """The same toys without and with a store, in turn; peak memory of a million of them in one."""
     from nsmath import Model, Plan, Workspace, hypotest_toys
 
-    for name, n in (("tHu", 2000), ("complex", options.toys)):
+    for name, n in (("complex", options.toys), ("tHu", 2000)):
         model = Model.from_workspace(Workspace.from_file(options.data / f"{name}.json"))
         times: dict[str, list[float]] = {"without": [], "with": []}
         with Plan(model, threads=options.threads) as plan:

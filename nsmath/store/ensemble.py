@@ -94,9 +94,13 @@ class Ensemble:
         """
         if not parts:
             return cls(**{name: np.empty(0, dtype=kind) for name, kind in COLUMNS.items()})
+        # By their first toy the parts of a run are in order, and need no sorting toy by toy.
+        parts = sorted(parts, key=lambda part: int(part.index[0]) if len(part) else 0)
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
-        order = np.argsort(columns["index"], kind="stable")
-        joined = cls(**{name: array[order] for name, array in columns.items()})
+        joined = cls(**columns)
+        if (np.diff(joined.index) < 0).any():
+            order = np.argsort(joined.index, kind="stable")
+            joined = cls(**{name: array[order] for name, array in columns.items()})
         double = np.flatnonzero(joined.index[1:] == joined.index[:-1])
         if len(double):
             raise StoreError(f"toy {joined.index[double[0]]} is there twice; each toy may be counted once.")

@@ -53,7 +53,8 @@ def checksum(header: PartHeader, toys: Ensemble) -> str:
     sha = hashlib.sha256(json.dumps(asdict(header), sort_keys=True).encode())
     for name, array in toys.columns().items():
         # Little-endian bytes on every machine.
-        sha.update(name.encode() + np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
+        sha.update(name.encode())
+        sha.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data)
     return sha.hexdigest()
 
 
