@@ -23,10 +23,13 @@ import numpy as np
 from nsmath.store.ensemble import COLUMNS
 from nsmath.store.toystore import ToyStore
 
+RUN = "from nsmath.store import toystore; toystore.FLUSH_SECONDS = {}; from nsmath.cli.main import main; main()"
+"""A run that writes its parts sooner than the usual ten seconds, so that a killed one leaves some."""
+
 
 def command(options: argparse.Namespace, store: Path, output: Path) -> list[str]:
     return [
-        sys.executable, "-m", "nsmath", "hypotest-toys", "--input", options.input, "--mu", "1", "--expected-set",
+        sys.executable, "-c", RUN.format(options.flush), "hypotest-toys", "--input", options.input, "--mu", "1", "--expected-set",
         "--n-toys", str(options.n_toys), "--store", str(store), "--output", str(output), "--quiet",
     ]  # fmt: skip
 
@@ -47,6 +50,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--input", default="example")
     parser.add_argument("--n-toys", type=int, default=20_000)
+    parser.add_argument("--flush", type=float, default=0.05, help="seconds that toys wait to be written")
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which it is killed")
     options = parser.parse_args()
     rng = random.Random(options.seed)
@@ -61,7 +65,7 @@ def main() -> int:
     print(f"uninterrupted: {seconds:.1f} s")
 
     run = command(options, broken, folder / "broken.json")
-    kills, rounds = 0, 0
+    kills, rounds, left = 0, 0, 0
     while kills < options.kills:
         rounds += 1
         began = time.perf_counter()
@@ -72,6 +76,7 @@ def main() -> int:
             process.send_signal(signal.SIGKILL)
             process.wait()
             kills += 1
+            left += (broken / "_store.json").exists() and toys_of(ToyStore.read(broken)) > 0
             continue
         if process.returncode:
             print(f"FAILED: a resumed run ended with code {process.returncode}")
@@ -82,7 +87,7 @@ def main() -> int:
             return 1
         shutil.rmtree(broken)
     subprocess.run(run, check=True)
-    print(f"killed {kills} times in {rounds} runs")
+    print(f"killed {kills} times in {rounds} runs, {left} of which left toys to go on from")
     ok = same(whole, broken, folder)
     shutil.rmtree(folder)
     return 0 if ok else 1
