@@ -29,7 +29,8 @@ RUN = "from nsmath.store import toystore; toystore.FLUSH_SECONDS = {}; from nsma
 
 def command(options: argparse.Namespace, store: Path, output: Path) -> list[str]:
     return [
-        sys.executable, "-c", RUN.format(options.flush), "hypotest-toys", "--input", options.input, "--mu", "1", "--expected-set",
+        sys.executable, "-c", RUN.format(options.flush), "hypotest-toys", "--input", options.input, "--mu", "1",
+        "--expected-set",
         "--n-toys", str(options.n_toys), "--store", str(store), "--output", str(output), "--quiet",
     ]  # fmt: skip
 
