@@ -14,6 +14,7 @@ __all__ = [
     "StoreError",
     "StoreWriteError",
     "StudyError",
+    "TransferError",
     "WorkspaceError",
 ]
 
@@ -86,3 +87,7 @@ class FitError(NsmathError):
 
 class BackendError(NsmathError):
     """A backend is missing, or cannot do what is asked of it."""
+
+
+class TransferError(NsmathError):
+    """Event data crossed the bus between the sampling of a toy and its q, although they were to stay on the device."""

@@ -5,11 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from nsmath._typing import AnyArray, Array, BoolArray, IntArray
-from nsmath.backends import cpu_curvature, cpu_kernels, cpu_lbfgs, cpu_newton, cpu_sampling, cpu_steps, cpu_warm
+from nsmath.backends import (
+    cpu_curvature,
+    cpu_kernels,
+    cpu_lbfgs,
+    cpu_newton,
+    cpu_sampling,
+    cpu_steps,
+    cpu_warm,
+    event_data,
+)
 from nsmath.backends.cpu_strips import STRIP
 from nsmath.backends.cpu_tensors import KernelTables, kernel_tables
 from nsmath.backends.jit import is_compiled
 from nsmath.backends.matmul import MatmulLibrary, PlannedMatmul, matmul_library
+from nsmath.backends.ops import cheap_ended, robust_ended
+from nsmath.backends.transfers import Ledger
 from nsmath.model.tensors import ModelTensors
 
 BATCH_STEP = 4
@@ -24,12 +35,18 @@ class CpuModel:
     """What all tiles of one model share: kernel tensors, template matrices, the matmul library."""
 
     name = "cpu"
+    dtypes = ("float64",)
+    empty_columns = staticmethod(event_data.empty_columns)
+    put_rows = staticmethod(event_data.put_rows)
     sample_poisson = staticmethod(cpu_sampling.sample_poisson)
     sample_normal = staticmethod(cpu_sampling.sample_normal)
 
-    def __init__(self, tensors: ModelTensors, *, warm: bool = True) -> None:
+    def __init__(
+        self, tensors: ModelTensors, *, dtype: str = "float64", ledger: Ledger | None = None, warm: bool = True
+    ) -> None:
         if warm and not is_compiled():
             cpu_warm.compile_all()
+        self.dtype, self.ledger = dtype, ledger or Ledger()
         self.tensors = tensors
         self.tables: KernelTables = kernel_tables(tensors)
         self.curvature_tables = cpu_curvature.curvature_tables(tensors)
@@ -56,6 +73,8 @@ class CpuTile:
 
     Arrays are (parameters, columns); the first ``n`` columns are active.
     """
+
+    looks_every = 1
 
     def __init__(self, model: CpuModel, width: int, *, memory: int, curvature: bool) -> None:
         t = model.tensors
@@ -190,6 +209,33 @@ class CpuTile:
                 for i, j in enumerate(columns):
                     matrices[i] = matrices[j]
         self.n = n
+
+    def set_matrix(self, matrix: Array) -> None:
+        """Take ``matrix`` (Z, Z) as the common inverse information."""
+        self.matrix[:] = matrix
+
+    # -- what has come out ---------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+    def to_host(self, array: Array) -> Array:
+        """Return ``array``: it is on the host."""
+        return array
+
+    def results(self, columns: IntArray) -> tuple[Array, Array, Array]:
+        """Return x (Z, k), nll (k,) and gammas (G, k) of these columns."""
+        return self.x[:, columns], self.nll[columns], self.gammas[:, columns]
+
+    def ended_cheap(self, tolerances: tuple[float, float]) -> tuple[BoolArray, BoolArray]:
+        """Return which columns are converged, and which are lost; see `cheap_ended`."""
+        n = self.n
+        return cheap_ended(self.nll[:n], self.step[:n], self.decrement[:n], self.scaled[:n], tolerances)
+
+    def ended_robust(self, tolerances: tuple[float, float]) -> tuple[BoolArray, BoolArray]:
+        """Return which columns are converged, and which cannot get any further; see `robust_ended`."""
+        n = self.n
+        return robust_ended(self.nll[:n], self.damping[:n], self.decrement[:n], self.scaled[:n], tolerances)
 
     # -- cheap tier ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
+
 from nsmath._typing import Array, BoolArray, IntArray
+from nsmath.backends.transfers import Ledger
 from nsmath.formulas.poisson_tables import SamplingTables
 
 # The rules that every backend's two tiers follow; kernels that cannot import them hold copies, compared by a test.
@@ -23,19 +26,49 @@ NO_DAMPING = 1e-4
 """A damping below this is dropped altogether, so that the last steps converge quadratically."""
 MIN_GAIN = 1e-4
 """A Newton trial is taken when it gains this share of what the model predicts."""
+SHORT_STEP = 1e-3
+"""A quasi-Newton step that had to be cut this often is the robust tier's business."""
+HOPELESS_DAMPING = 1e10
+"""Newton steps damped this much no longer move anything."""
+FLAT_SCALED = 1e-7
+"""Scaled gradient below which a column whose Hessian needs a little damping counts as converged all the same."""
+
+
+def cheap_ended(
+    nll: Array, step: Array, decrement: Array, scaled: Array, tolerances: tuple[float, float]
+) -> tuple[BoolArray, BoolArray]:
+    """Return which columns of the cheap tier are converged, and which are lost to it; all arrays (n,).
+
+    tolerances : of the Newton decrement, and of the scaled gradient.
+    """
+    outside = ~np.isfinite(nll)
+    done = (decrement < tolerances[0]) & (scaled < tolerances[1]) & ~outside
+    return done, ~done & ((step < SHORT_STEP) | outside)
+
+
+def robust_ended(
+    nll: Array, damping: Array, decrement: Array, scaled: Array, tolerances: tuple[float, float]
+) -> tuple[BoolArray, BoolArray]:
+    """Return which columns of the robust tier are converged, and which cannot get any further; see `cheap_ended`."""
+    outside = ~np.isfinite(nll)
+    done = (decrement < tolerances[0]) & (scaled < tolerances[1])
+    # A flat direction (parameters that only their product matters of) keeps the Hessian singular for ever.
+    done |= (scaled < FLAT_SCALED) & (damping <= FIRST_DAMPING)
+    done &= ~outside
+    return done, ~done & (outside | (damping > HOPELESS_DAMPING))
 
 
 class Tile(Protocol):
     """Buffers for up to ``width`` columns, of which the first ``n`` are active, and the operations on them.
 
-    Arrays are (parameters, columns). An array may live on a device; ``nll``, ``step``, ``decrement``, ``scaled``
-    and ``damping`` are what the minimiser looks at after every iteration.
+    Arrays are (parameters, columns) and may live on a device: what others want of them they ask `to_host` for.
+    The minimiser sees which columns have ended, looking after every ``looks_every`` iterations, and their results.
     """
 
     width: int
     n: int
+    looks_every: int
     poi: int
-    matrix: Array
     x: Array
     trial_nll: Array
     trial_gradient: Array
@@ -43,14 +76,28 @@ class Tile(Protocol):
     gradient: Array
     gammas: Array
     rate: Array
-    step: Array
-    damping: Array
-    decrement: Array
-    scaled: Array
     hessian: Array
 
-    def load(self, x: Array, data: Array, aux: Array, fixed: BoolArray, at: int = 0) -> None:
-        """Put columns into the tile (transfer)."""
+    def set_matrix(self, matrix: Array) -> None:
+        """Take ``matrix`` (Z, Z) as the common inverse information of the cheap tier."""
+
+    def load(self, x: Array, data: Any, aux: Any, fixed: BoolArray, at: int = 0) -> None:
+        """Put columns into the tile (transfer), at position ``at``: ``x`` (Z, n), ``data`` (B, n), ``aux`` (A, n).
+
+        ``fixed`` (Z,) or (Z, n); data and aux are host arrays or the backend's own columns.
+        """
+
+    def to_host(self, array: Any) -> Array:
+        """Return an array of this tile, or a view of one, as a NumPy array (transfer); not always a copy."""
+
+    def results(self, columns: IntArray) -> tuple[Array, Array, Array]:
+        """Return x (Z, k), nll (k,) and gammas (G, k) of these columns on the host (transfer)."""
+
+    def ended_cheap(self, tolerances: tuple[float, float]) -> tuple[BoolArray, BoolArray]:
+        """Return (n,) which columns are converged and which are lost, on the host (transfer); see `cheap_ended`."""
+
+    def ended_robust(self, tolerances: tuple[float, float]) -> tuple[BoolArray, BoolArray]:
+        """Return the same for the robust tier; see `robust_ended`."""
 
     def start(self, at: int = 0) -> None:
         """Evaluate the loaded columns and forget all memory."""
@@ -76,23 +123,38 @@ class Tile(Protocol):
     def newton_accept(self) -> None:
         """Evaluate the trials, take the good ones, set the damping."""
 
+    def wait(self) -> None:
+        """Return when everything asked for is done: a device works behind the caller's back."""
+
     def free(self) -> None:
         """Release plans and buffers."""
 
 
 class BackendModel(Protocol):
-    """One model on one backend: makes tiles. ``description`` names the libraries that compute."""
+    """One model on one backend: makes tiles. ``description`` names the libraries that compute.
+
+    ``dtypes`` are those that the backend offers, ``ledger`` has every copy between host and device.
+    """
 
     name: str
     description: str
+    dtypes: tuple[str, ...]
+    dtype: str
+    ledger: Ledger
+
+    def empty_columns(self, n_rows: int, n: int) -> Any:
+        """Return unset event data (n_rows, n), where toys are sampled: on the host, or on the device."""
+
+    def put_rows(self, out: Any, rows: IntArray, values: Any) -> None:
+        """Set these rows of event data to other event data (len(rows), n), or to host constants (len(rows), 1)."""
 
     def sample_poisson(
-        self, out: Array, tables: SamplingTables, toys: IntArray, *, seed: int, hypothesis: int, first_draw: int
+        self, out: Any, tables: SamplingTables, toys: IntArray, *, seed: int, hypothesis: int, first_draw: int
     ) -> None:
         """Fill ``out`` (rows, N) with the counts of these toys, one row for each rate of ``tables``."""
 
     def sample_normal(
-        self, out: Array, mean: Array, sigma: Array, toys: IntArray, *, seed: int, hypothesis: int, first_draw: int
+        self, out: Any, mean: Array, sigma: Array, toys: IntArray, *, seed: int, hypothesis: int, first_draw: int
     ) -> None:
         """Fill ``out`` (rows, N) with normal variates of these toys."""
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from nsmath._typing import Array, BoolArray, IntArray
-from nsmath.backends import reference_sampling, reference_steps
+from nsmath.backends import event_data, reference_sampling, reference_steps
+from nsmath.backends.ops import cheap_ended, robust_ended
 from nsmath.backends.reference_profile import profile_gammas
+from nsmath.backends.transfers import Ledger
 from nsmath.model.hessian import full_hessians
 from nsmath.model.likelihood import (
     constraint_derivatives,
@@ -35,11 +37,15 @@ class ReferenceModel:
     """One model on the reference backend."""
 
     name = "reference"
+    dtypes = ("float64",)
+    empty_columns = staticmethod(event_data.empty_columns)
+    put_rows = staticmethod(event_data.put_rows)
     description = f"NumPy {np.__version__}"
     sample_poisson = staticmethod(reference_sampling.sample_poisson)
     sample_normal = staticmethod(reference_sampling.sample_normal)
 
-    def __init__(self, tensors: ModelTensors) -> None:
+    def __init__(self, tensors: ModelTensors, *, dtype: str = "float64", ledger: Ledger | None = None) -> None:
+        self.dtype, self.ledger = dtype, ledger or Ledger()
         self.tensors, self.table = tensors, rate_table(tensors)
         self.lower, self.upper = tensors.lower[tensors.parameter], tensors.upper[tensors.parameter]
         self.is_counted = ~is_inert(tensors)[tensors.aux_parameter]
@@ -61,6 +67,8 @@ class ReferenceTile:
 
     Arrays are (parameters, columns). ``residual`` (B, N) is d NLL / d lambda of each bin.
     """
+
+    looks_every = 1
 
     def __init__(self, model: ReferenceModel, width: int, *, memory: int, curvature: bool) -> None:
         t = model.tensors
@@ -129,6 +137,33 @@ class ReferenceTile:
             array[:n] = array[columns]
         self.pairs = [pair.keep(columns) for pair in self.pairs]
         self.n = n
+
+    def set_matrix(self, matrix: Array) -> None:
+        """Take ``matrix`` (Z, Z) as the common inverse information."""
+        self.matrix[:] = matrix
+
+    # -- what has come out ---------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+    def to_host(self, array: Array) -> Array:
+        """Return ``array``: it is on the host."""
+        return array
+
+    def results(self, columns: IntArray) -> tuple[Array, Array, Array]:
+        """Return x (Z, k), nll (k,) and gammas (G, k) of these columns."""
+        return self.x[:, columns], self.nll[columns], self.gammas[:, columns]
+
+    def ended_cheap(self, tolerances: tuple[float, float]) -> tuple[BoolArray, BoolArray]:
+        """Return which columns are converged, and which are lost; see `cheap_ended`."""
+        n = self.n
+        return cheap_ended(self.nll[:n], self.step[:n], self.decrement[:n], self.scaled[:n], tolerances)
+
+    def ended_robust(self, tolerances: tuple[float, float]) -> tuple[BoolArray, BoolArray]:
+        """Return which columns are converged, and which cannot get any further; see `robust_ended`."""
+        n = self.n
+        return robust_ended(self.nll[:n], self.damping[:n], self.decrement[:n], self.scaled[:n], tolerances)
 
     # -- cheap tier ----------------------------------------------------------------------------------------
 

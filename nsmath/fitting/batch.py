@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Setup:
     tolerances: Tolerances
     kinks: IntArray
 
-    def problem(self, data: Array, aux: Array, first_start: Array | None = None) -> Problem:
+    def problem(self, data: Any, aux: Any, first_start: Array | None = None) -> Problem:
         """Return the problem of these columns, (B, N) and (A, N); ``first_start`` (Z, N) replaces the common one."""
         starts: Sequence[Array] = self.starts if first_start is None else (first_start, *self.starts)
         return Problem(data, aux, starts, self.fixed, self.matrix, self.poi, self.tolerances, self.kinks)
@@ -72,7 +73,7 @@ def setup(
     return Setup((start, *other_starts), fixed, matrix, poi, tolerances or Tolerances(), kinks_of(t))
 
 
-def with_pilot(worker: Worker, setting: Setup, data: Array, aux: Array, newton_cost: float) -> Setup:
+def with_pilot(worker: Worker, setting: Setup, data: Any, aux: Any, newton_cost: float) -> Setup:
     """Return ``setting`` with the hand-over that would have cost a few pilot columns the least.
 
     Deterministic: iteration counts of the pilot decide, weighed with the plan's stored ``newton_cost``.
@@ -93,8 +94,8 @@ def with_pilot(worker: Worker, setting: Setup, data: Array, aux: Array, newton_c
     return replace(setting, tolerances=replace(setting.tolerances, cheap=best))
 
 
-def fit_columns(worker: Worker, setting: Setup, data: Array, aux: Array, first_start: Array | None = None) -> Columns:
-    """Return the fits of all columns, tile by tile."""
+def fit_columns(worker: Worker, setting: Setup, data: Any, aux: Any, first_start: Array | None = None) -> Columns:
+    """Return the fits of all columns, tile by tile; data (B, N), aux (A, N) on the host or the backend's own."""
     n, width = data.shape[1], worker.cheap.width
     if n <= width:
         return minimise(worker.cheap, worker.robust, setting.problem(data, aux, first_start))

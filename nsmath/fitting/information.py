@@ -37,8 +37,8 @@ def evaluated_point(
     """Return all parameters (P,) and rates (B,) at ``z`` (Z,), with gammas profiled to ``data`` and ``aux``."""
     tile.load(z[:, None], data[:, None], aux[:, None], fixed)
     tile.start()
-    theta = full_theta(tensors, z[:, None], tile.gammas[:, :1])[:, 0]
-    return theta, tile.rate[:, 0].copy()
+    theta = full_theta(tensors, z[:, None], tile.to_host(tile.gammas[:, :1]))[:, 0]
+    return theta, tile.to_host(tile.rate[:, 0]).copy()
 
 
 def inverse_information(
@@ -54,7 +54,7 @@ def inverse_information(
     tile.load(z[:, None], np.maximum(rate, 0.0)[:, None], expected[:, None], fixed)
     tile.start()
     tile.curvature()
-    information = symmetric(tile.hessian[0])
+    information = symmetric(tile.to_host(tile.hessian[0]))
     free = np.flatnonzero(~fixed)
     block = information[np.ix_(free, free)]
     block[np.diag_indices_from(block)] += RIDGE * np.abs(np.diag(block)) + MIN_INFORMATION
@@ -72,7 +72,7 @@ def full_hessian(whole: Tile, theta: Array, data: Array, aux: Array) -> Array:
     whole.load(theta[:, None], data[:, None], aux[:, None], np.zeros(len(theta), dtype=bool))
     whole.start()
     whole.curvature()
-    return symmetric(whole.hessian[0])
+    return symmetric(whole.to_host(whole.hessian[0]))
 
 
 def symmetric(upper: Array) -> Array:

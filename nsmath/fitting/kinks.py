@@ -9,6 +9,7 @@ between them).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def kinks_of(tensors: ModelTensors) -> IntArray:
 
 
 def fit_on_kinks(
-    tile: Tile, kinks: IntArray, data: Array, aux: Array, fixed: BoolArray, columns: IntArray, x: Array,
+    tile: Tile, kinks: IntArray, data: Any, aux: Any, fixed: BoolArray, columns: IntArray, x: Array,
     refit: Refit, results: Callable[[IntArray], Array],
 ) -> IntArray:  # fmt: skip
     """Fit ``columns`` with parameters held on their kinks where that is the minimum; return those that still fail.
@@ -79,12 +80,12 @@ def fit_on_kinks(
     return np.array(sorted(failed), dtype=np.int64)
 
 
-def _gradient(tile: Tile, data: Array, aux: Array, x: Array) -> Array:
+def _gradient(tile: Tile, data: Any, aux: Any, x: Array) -> Array:
     """Return the gradients (Z, n) at ``x``, a tile at a time."""
     parts = []
     for first in range(0, x.shape[1], tile.width):
         part = slice(first, first + tile.width)
         tile.load(x[:, part], data[:, part], aux[:, part], np.zeros(len(x), dtype=bool))
         tile.start()
-        parts.append(tile.gradient[:, : tile.n].copy())
+        parts.append(tile.to_host(tile.gradient[:, : tile.n]).copy())
     return np.concatenate(parts, axis=1)

@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 
 from nsmath._typing import Array, BoolArray, IntArray
-from nsmath.backends.ops import FIRST_DAMPING, Tile
+from nsmath.backends.event_data import has_empty, with_pseudo_counts
+from nsmath.backends.ops import Tile
 from nsmath.fitting.kinks import fit_on_kinks
 
 logger = logging.getLogger("nsmath.fitting")
 
-HOPELESS_DAMPING = 1e10
-"""Steps damped this much no longer move anything."""
 KINK_STEPS = 30
 """Robust iterations before minima on kinks are tried."""
-FLAT_SCALED = 1e-7
-"""Scaled gradient below which a column whose Hessian needs a little damping counts as converged all the same."""
 
 
 class FitStatus(IntEnum):
@@ -69,6 +66,11 @@ class Tolerances:
     cheap: int = 24
     robust: int = 150
     edge: tuple[float, ...] = (1e-1, 1e-3, 1e-5, 1e-7, 1e-9)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What tiles compare with: decrement and scaled."""
+        return self.decrement, self.scaled
 
 
 @dataclass(slots=True)
@@ -127,7 +129,7 @@ class Problem:
 
     Attributes
     ----------
-    data, aux : (B, N) and (A, N), a column for each fit.
+    data, aux : (B, N) and (A, N), a column for each fit; host arrays or the backend's own columns.
     starts : start vectors (Z,), the first one tried first; each column may bring its own first start (Z, N).
     fixed : (Z,) or (Z, N) parameters that keep their start.
     matrix : (Z, Z) inverse information at the first start, for the cheap tier.
@@ -135,8 +137,8 @@ class Problem:
     kinks : minimised parameters whose interpolation has a kink at 0.
     """
 
-    data: Array
-    aux: Array
+    data: Any
+    aux: Any
     starts: Sequence[Array]
     fixed: BoolArray
     matrix: Array
@@ -173,10 +175,9 @@ def minimise(cheap: Tile, robust: Tile, problem: Problem) -> Columns:
 
 def _store(tile: Tile, which: BoolArray, ids: IntArray, out: Columns, status: FitStatus) -> None:
     """Write the tile's columns ``which`` to the results ``ids``."""
-    n = tile.n
-    out.z[:, ids] = tile.x[:, :n][:, which]
-    out.nll[ids] = tile.nll[:n][which]
-    out.gammas[:, ids] = tile.gammas[:, :n][:, which]
+    if not len(ids):
+        return
+    out.z[:, ids], out.nll[ids], out.gammas[:, ids] = tile.results(np.flatnonzero(which))
     out.status[ids] = int(status)
 
 
@@ -188,28 +189,25 @@ def _cheap_tier(tile: Tile, problem: Problem, out: Columns) -> IntArray:
     if tolerances.cheap == 0:
         out.z[:] = problem.start(0, ids)
         return ids
-    tile.matrix[:] = problem.matrix
+    tile.set_matrix(problem.matrix)
     tile.poi = problem.poi
     tile.load(problem.start(0, ids), problem.data, problem.aux, problem.fixed_of(ids))
     tile.start()
     out.n_evaluations += tile.n
     stubborn: list[IntArray] = []
-    for _ in range(tolerances.cheap):
+    for i in range(tolerances.cheap):
         tile.descend()
-        m = tile.n
-        done = (tile.decrement[:m] < tolerances.decrement) & (tile.scaled[:m] < tolerances.scaled)
-        done &= np.isfinite(tile.nll[:m])
-        # A step that had to be cut this often is the robust tier's business; so is a start out of the domain.
-        lost = ~done & ((tile.step[:m] < 1e-3) | ~np.isfinite(tile.nll[:m]))
-        if done.any() or lost.any():
-            _store(tile, done, ids[done], out, FitStatus.CONVERGED)
-            _store(tile, lost, ids[lost], out, FitStatus.MAX_ITERATIONS)
-            stubborn.append(ids[lost])
-            keep = np.flatnonzero(~(done | lost))
-            ids = ids[keep]
-            tile.keep(keep)
-            if not len(keep):
-                break
+        if i % tile.looks_every == 0:
+            done, lost = tile.ended_cheap(tolerances.ends)
+            if done.any() or lost.any():
+                _store(tile, done, ids[done], out, FitStatus.CONVERGED)
+                _store(tile, lost, ids[lost], out, FitStatus.MAX_ITERATIONS)
+                stubborn.append(ids[lost])
+                keep = np.flatnonzero(~(done | lost))
+                ids = ids[keep]
+                tile.keep(keep)
+                if not len(keep):
+                    break
         tile.accept()
         out.n_iterations[ids] += 1
         out.n_evaluations += tile.n
@@ -256,8 +254,8 @@ def _edge(tile: Tile, problem: Problem, out: Columns, failed: IntArray, x: Array
     kink. Pseudo-counts e in empty bins make it smooth and move the minimum's NLL by the order of e; they shrink to
     nothing (docs/maths.md).
     """
-    has_empty = (problem.data[:, failed] <= 0.0).any(axis=0)
-    todo, x = failed[has_empty], x[:, has_empty]
+    is_edge = has_empty(problem.data[:, failed])
+    todo, x = failed[is_edge], x[:, is_edge]
     for pseudo in problem.tolerances.edge:
         if not len(todo):
             break
@@ -285,14 +283,14 @@ def _newton(tile: Tile, problem: Problem, out: Columns, left: IntArray, x: Array
             return np.sort(np.concatenate(failed)) if failed else left[:0]
         tile.curvature()
         tile.newton_descend()
-        done, lost = _ended(tile, problem.tolerances)
+        done, lost = tile.ended_robust(problem.tolerances.ends)
         late = ~(done | lost) & (age >= problem.tolerances.robust)
         if (done | lost | late).any():
-            outside = lost & ~np.isfinite(tile.nll[: tile.n])
             _store(tile, done, ids[done], out, FitStatus.CONVERGED)
             _store(tile, lost, ids[lost], out, FitStatus.NO_DECREASE)
             _store(tile, late, ids[late], out, FitStatus.MAX_ITERATIONS)
-            out.status[ids[outside]] = int(FitStatus.OUT_OF_DOMAIN)
+            outside = ids[lost][~np.isfinite(out.nll[ids[lost]])]
+            out.status[outside] = int(FitStatus.OUT_OF_DOMAIN)
             failed.append(ids[lost | late])
             keep = np.flatnonzero(~(done | lost | late))
             ids, age = ids[keep], age[keep]
@@ -309,17 +307,6 @@ def _refill(tile: Tile, problem: Problem, ids: IntArray, x: Array, pseudo_count:
     """Load the columns ``ids`` behind the tile's first ``at``, and evaluate all."""
     data = problem.data[:, ids]
     if pseudo_count:
-        data = np.where(data > 0.0, data, pseudo_count)
+        data = with_pseudo_counts(data, pseudo_count)
     tile.load(x, data, problem.aux[:, ids], problem.fixed_of(ids), at)
     tile.start(at)
-
-
-def _ended(tile: Tile, tolerances: Tolerances) -> tuple[BoolArray, BoolArray]:
-    """Return which of the tile's columns are converged, and which cannot get any further."""
-    m = tile.n
-    done = (tile.decrement[:m] < tolerances.decrement) & (tile.scaled[:m] < tolerances.scaled)
-    # A flat direction (parameters that only their product matters of) keeps the Hessian singular for ever.
-    done |= (tile.scaled[:m] < FLAT_SCALED) & (tile.damping[:m] <= FIRST_DAMPING)
-    outside = ~np.isfinite(tile.nll[:m])
-    done &= ~outside
-    return done, ~done & (outside | (tile.damping[:m] > HOPELESS_DAMPING))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,20 +73,23 @@ class ToySampler:
             aux_tables=poisson_tables(aux[poisson]), fluctuates=fluctuates,
         )  # fmt: skip
 
-    def draw(self, backend: BackendModel, toys: IntArray, seed: int) -> tuple[Array, Array]:
-        """Return main data (B, N) and auxiliary data (A, N) of the toys with these indices."""
+    def draw(self, backend: BackendModel, toys: IntArray, seed: int) -> tuple[Any, Any]:
+        """Return main data (B, N) and auxiliary data (A, N) of the toys with these indices, where the backend samples.
+
+        On the host these are NumPy arrays, on a device the backend's own columns.
+        """
         n, n_bins = len(toys), len(self.rates)
         stream = {"seed": seed, "hypothesis": self.hypothesis}
-        data = np.empty((n_bins, n))
+        data = backend.empty_columns(n_bins, n)
         backend.sample_poisson(data, self.main_tables, toys, first_draw=0, **stream)
-        aux = np.empty((len(self.aux), n))
+        aux = backend.empty_columns(len(self.aux), n)
         if not self.fluctuates:
-            aux[:] = self.observed_aux[:, None]
+            backend.put_rows(aux, np.arange(len(self.aux)), self.observed_aux[:, None])
             return data, aux
-        part = np.empty((len(self.normal), n))
+        part = backend.empty_columns(len(self.normal), n)
         backend.sample_normal(part, self.aux[self.normal], self.sigma[self.normal], toys, first_draw=n_bins, **stream)
-        aux[self.normal] = part
-        part = np.empty((len(self.poisson), n))
+        backend.put_rows(aux, self.normal, part)
+        part = backend.empty_columns(len(self.poisson), n)
         backend.sample_poisson(part, self.aux_tables, toys, first_draw=n_bins + len(self.normal), **stream)
-        aux[self.poisson] = part
+        backend.put_rows(aux, self.poisson, part)
         return data, aux

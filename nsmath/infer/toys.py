@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nsmath._typing import Array, IntArray
+from nsmath.backends.transfers import phase
 from nsmath.fitting.batch import PILOT, Setup, fit_columns, nominal_start, setup, with_pilot, z_index
 from nsmath.fitting.minimiser import Columns, FitStatus, minimise
 from nsmath.infer.sampling import ToySampler
@@ -77,8 +79,10 @@ def run_toys(plan: Plan, study: ToyStudy, toys: IntArray, known: Ensemble | None
     ``known`` are the same toys tested at another mu: their free fits are taken over.
     """
     worker = plan.worker
-    data, aux = study.sampler.draw(plan.backend_model, toys, study.seed)
-    free = fit_columns(worker, study.free, data, aux) if known is None else _free_fits_of(known, study)
+    with phase("sampling"):
+        data, aux = study.sampler.draw(plan.backend_model, toys, study.seed)
+    with phase("free fits"):
+        free = fit_columns(worker, study.free, data, aux) if known is None else _free_fits_of(known, study)
     mu_hat = free.z[study.poi].copy()
     # Where q is 0 whatever the conditional fit gives, it is not made.
     is_zero = study.statistic.is_zero(mu_hat, study.mu) & (free.status == FitStatus.CONVERGED)
@@ -87,9 +91,11 @@ def run_toys(plan: Plan, study: ToyStudy, toys: IntArray, known: Ensemble | None
     conditional_status, conditional_iterations = np.zeros((2, len(toys)), dtype=np.int64)
     counts = [free] if known is None else []
     if len(need):
-        conditional = fit_columns(worker, study.conditional, data[:, need], aux[:, need])
+        with phase("conditional fits"):
+            conditional = fit_columns(worker, study.conditional, data[:, need], aux[:, need])
         counts.append(conditional)
-        counts += _refit_free(worker, study, data, aux, free, conditional, need)
+        with phase("free fits"):
+            counts += _refit_free(worker, study, data, aux, free, conditional, need)
         mu_hat[need] = free.z[study.poi, need]
         conditional_nll[need] = conditional.nll
         conditional_status[need] = conditional.status
@@ -118,7 +124,7 @@ def _free_fits_of(known: Ensemble, study: ToyStudy) -> Columns:
 
 
 def _refit_free(
-    worker: Worker, study: ToyStudy, data: Array, aux: Array, free: Columns, conditional: Columns, need: IntArray
+    worker: Worker, study: ToyStudy, data: Any, aux: Any, free: Columns, conditional: Columns, need: IntArray
 ) -> list[Columns]:
     """Repeat free fits from the conditional minimum where that lies lower, and take the better one.
 

@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nsmath.backends.ops import BACKENDS, BackendModel, Tile
-from nsmath.errors import OptionError, PlanError
+from nsmath.backends.transfers import Ledger
+from nsmath.errors import BackendError, OptionError, PlanError
 from nsmath.model.model import Model
 from nsmath.plan.cache import cached_plan, plan_path, read_plan, write_plan
 from nsmath.plan.tuned import ROBUST_WIDTHS, WIDTHS, PlanKey, Tuned, available_cores, machine_name
@@ -88,6 +89,8 @@ class Plan:
     file : plan file to take the tuned choices from, instead of the cache.
     tune : measure and store what no file or cache provides; False takes middling values.
     tuned : the tuned choices themselves, such as a store's; nothing is looked up then.
+    dtype : ``float64``, or another that the backend offers.
+    ledger : takes every copy between host and device; a new one when None.
 
     Raises
     ------
@@ -105,6 +108,8 @@ class Plan:
         file: str | Path | None = None,
         tune: bool = True,
         tuned: Tuned | None = None,
+        dtype: str = "float64",
+        ledger: Ledger | None = None,
     ) -> None:
         if backend not in BACKENDS:
             raise OptionError(f"backend {backend!r} is unknown; expected one of {', '.join(BACKENDS)}.")
@@ -114,7 +119,8 @@ class Plan:
             raise OptionError(f"tile width is {width}; expected a multiple of 8.")
         self.model = model
         self.threads = threads or available_cores()
-        self.backend_model = backend_model(backend, model)
+        self.dtype, self.ledger = dtype, ledger or Ledger()
+        self.backend_model = backend_model(backend, model, dtype=dtype, ledger=self.ledger)
         self.key = self._key(backend)
         self._local = threading.local()
         self._workers: list[Worker] = []
@@ -124,14 +130,15 @@ class Plan:
         if width is not None:
             self.tuned = replace(self.tuned, width=width)
         logger.info(
-            "plan: %s, float64, host memory, %d threads, tiles of %d and %d columns, model %s",
-            self.backend_model.description, self.threads, self.tuned.width, self.tuned.robust_width, model.digest[:12],
+            "plan: %s, %s, %d threads, tiles of %d and %d columns, model %s",
+            self.backend_model.description, dtype, self.threads, self.tuned.width, self.tuned.robust_width,
+            model.digest[:12],
         )  # fmt: skip
 
     @cached_property
     def whole_model(self) -> BackendModel:
         """The model with every parameter minimised, none profiled, on the same backend."""
-        return backend_model(self.backend, self.model.unprofiled)
+        return backend_model(self.backend, self.model.unprofiled, dtype=self.dtype, ledger=self.ledger)
 
     @property
     def backend(self) -> str:
@@ -155,7 +162,7 @@ class Plan:
         from nsmath import __version__
 
         return PlanKey(
-            model=self.model.digest, backend=backend, dtype="float64", machine=machine_name(),
+            model=self.model.digest, backend=backend, dtype=self.dtype, machine=machine_name(),
             cores=available_cores(), nsmath=__version__, numpy=np.__version__, numba=installed("numba"),
             nvmath=installed("nvmath-python"), blas=self.backend_model.description,
         )  # fmt: skip
@@ -216,7 +223,12 @@ class Plan:
         tile = self.backend_model.tile(width, memory=1)
         try:
             self._loaded(tile, width)
-            return _best_time(lambda: tile.evaluate(tile.x, tile.trial_nll, tile.trial_gradient)) / width
+
+            def evaluation() -> None:
+                tile.evaluate(tile.x, tile.trial_nll, tile.trial_gradient)
+                tile.wait()
+
+            return _best_time(evaluation) / width
         finally:
             tile.free()
 
@@ -230,6 +242,7 @@ class Plan:
                 tile.curvature()
                 tile.newton_descend()
                 tile.newton_accept()
+                tile.wait()
 
             return _best_time(iteration) / width
         finally:
@@ -266,8 +279,9 @@ class Plan:
             return self
         if lower not in self._siblings:
             sibling = Plan(
-                self.model.with_poi_above(lower), backend=self.backend, threads=self.threads, tuned=self.tuned
-            )
+                self.model.with_poi_above(lower), backend=self.backend, threads=self.threads, tuned=self.tuned,
+                dtype=self.dtype, ledger=self.ledger,
+            )  # fmt: skip
             self._siblings[lower] = sibling
         return self._siblings[lower]
 
@@ -294,10 +308,24 @@ class Plan:
         return f"Plan({self.model.measurement!r}, backend={self.backend!r}, threads={self.threads}, {self.tuned})"
 
 
-def backend_model(name: str, model: Model) -> BackendModel:
-    """Return ``model`` on backend ``name`` (a row of `BACKENDS`); its module is imported here and only here."""
+def backend_model(
+    name: str, model: Model, *, dtype: str = "float64", ledger: Ledger | None = None
+) -> BackendModel:  # fmt: skip
+    """Return ``model`` on backend ``name`` (a row of `BACKENDS`); its module is imported here and only here.
+
+    Raises
+    ------
+    BackendError
+        What the backend needs is not installed, or it does not offer ``dtype``.
+    """
     module, attribute = BACKENDS[name]
-    made: BackendModel = getattr(importlib.import_module(module), attribute)(model.tensors)
+    kind = getattr(importlib.import_module(module), attribute)
+    if dtype not in kind.dtypes:
+        raise BackendError(
+            f"backend {name!r} does not compute in {dtype}; expected {' or '.join(kind.dtypes)}. Leave the dtype away, "
+            "or choose another backend."
+        )
+    made: BackendModel = kind(model.tensors, dtype=dtype, ledger=ledger)
     return made
 
 
