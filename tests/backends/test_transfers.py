@@ -36,7 +36,9 @@ def test_resident_ledger_names_the_culprit_that_moves_event_data(where):
     ledger = Ledger(assert_resident=True)
     with phase(where):
         ledger.record(TO_HOST, 24, operation="results", reason="fitted parameters")
-        with pytest.raises(TransferError, match=rf"(?s)4096 bytes .*to device.*'{where}'.*'load'.*toys made on the host"):
+        with pytest.raises(
+            TransferError, match=rf"(?s)4096 bytes .*to device.*'{where}'.*'load'.*toys made on the host"
+        ):
             ledger.record(TO_DEVICE, 4096, operation="load", reason="toys made on the host", event_data=True)
 
 

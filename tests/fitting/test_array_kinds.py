@@ -22,15 +22,17 @@ def model():
 def test_tensors_in_tensors_out_with_the_values_of_numpy(model, n):
     theta = model.init if n is None else np.tile(model.init, (n, 1))
     expected = nll_and_gradient(model, theta)
-    got = nll_and_gradient(model, torch.from_numpy(theta), data=torch.from_numpy(model.data.copy()))
+    got = nll_and_gradient(model, torch.tensor(theta), data=torch.tensor(model.data))
     for tensor, values in zip(got, expected, strict=True):
         assert isinstance(tensor, torch.Tensor)
         np.testing.assert_array_equal(tensor.numpy(), values)
 
 
 def test_numpy_and_torch_together_are_refused(model):
-    with pytest.raises(OptionError, match=r"theta is NumPy on cpu, data is PyTorch on cpu; expected arrays of one library"):
-        nll(model, model.init, data=torch.from_numpy(model.data.copy()))
+    with pytest.raises(
+        OptionError, match=r"theta is NumPy on cpu, data is PyTorch on cpu; expected arrays of one library"
+    ):
+        nll(model, model.init, data=torch.tensor(model.data))
 
 
 def test_a_tensor_on_another_device_is_not_copied_unasked(model):
