@@ -64,7 +64,7 @@ def curvature_tables(tensors: ModelTensors) -> CurvatureTables:
     log_cell = np.concatenate([np.repeat(cell, np.diff(t.cell_entry)), np.repeat(cell, np.diff(t.cell_factor))])
     order = np.argsort(log_z, kind="stable")
     return CurvatureTables(
-        poly=np.ascontiguousarray(t.entry_poly.T),
+        poly=t.entry_poly.T.copy(),
         side=np.ascontiguousarray(t.entry_log.T * np.array([[1.0], [-1.0]])),
         hist_start=np.cumsum([0, *(h.size for h in hist)]),
         hist_h=hist_h,
