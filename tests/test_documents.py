@@ -64,7 +64,8 @@ def test_every_option_is_in_the_description_of_the_command_line(name: str) -> No
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
-    about = section(text, name) + section(text, "Options that choose a model")
+    shared = ("Options that choose a model", "Options that choose how it is computed")
+    about = section(text, name) + "".join(section(text, heading) for heading in shared)
     for parameter in command.params:
         for option in parameter.opts:
             assert f"`{option}" in about or f"`, `{option}" in about or f"{option} " in about, option

@@ -16,6 +16,7 @@ from nsmath import paths
 from nsmath.errors import NsmathError, OptionError
 
 if TYPE_CHECKING:
+    from nsmath.backends.transfers import Ledger
     from nsmath.model.model import Model
     from nsmath.plan.plan import Plan
     from nsmath.plan.tuned import Tuned
@@ -64,7 +65,15 @@ def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--backend", type=click.Choice(["cpu", "reference"]), default="cpu", help="What computes."),
         click.option("--threads", type=click.IntRange(min=1), help="Worker threads; all cores if not given."),
         click.option("--plan", "plan_file", metavar="FILE", help="Plan file with tuned choices, instead of the cache."),
-    ]
+        click.option(
+            "--log-transfers", is_flag=True,
+            help="Every copy between host and device as it happens, and a table of them.",
+        ),
+        click.option(
+            "--assert-resident", is_flag=True,
+            help="Stop if event data cross between host and device from the sampling of a toy to its q.",
+        ),
+    ]  # fmt: skip
     return functools.reduce(lambda f, option: option(f), reversed(options), function)
 
 
@@ -164,13 +173,52 @@ def source_and_model(options: dict[str, Any]) -> tuple[Source, Model]:
     return source, model
 
 
-def chosen_plan(model: Model, options: dict[str, Any], *, tuned: Tuned | None = None) -> Plan:
-    """Return the plan of `plan_options`, with ``tuned`` values if given; says when kernels must be compiled first."""
+@contextmanager
+def chosen_plan(model: Model, options: dict[str, Any], *, tuned: Tuned | None = None) -> Iterator[Plan]:
+    """Yield the plan of `plan_options`, with ``tuned`` values if given; says when kernels must be compiled first.
+
+    With ``--log-transfers`` what was copied between host and device is told as it happens, and as a table at the end.
+    """
     if options["backend"] == "cpu":
         announce_compilation()
+    import logging
+
+    from nsmath.backends.transfers import Ledger
     from nsmath.plan.plan import Plan
 
-    return Plan(model, backend=options["backend"], threads=options["threads"], file=options["plan_file"], tuned=tuned)
+    ledger = Ledger(assert_resident=options["assert_resident"])
+    logging.getLogger("nsmath.transfer").setLevel(logging.INFO if options["log_transfers"] else logging.NOTSET)
+    try:
+        with Plan(
+            model, backend=options["backend"], threads=options["threads"], file=options["plan_file"], tuned=tuned,
+            ledger=ledger,
+        ) as plan:  # fmt: skip
+            yield plan
+    finally:
+        # Also after an error: the table is what one looks for the culprit in.
+        if options["log_transfers"]:
+            print_transfers(ledger)
+
+
+def print_transfers(ledger: Ledger) -> None:
+    """Print the table of copies between host and device to stderr."""
+    from rich.console import Console
+    from rich.table import Table
+
+    out = Console(stderr=True, width=None if sys.stderr.isatty() else 140, highlight=False)
+    rows = ledger.rows()
+    if not rows:
+        out.print("transfers: none; nothing was copied between host and device.")
+        return
+    table = Table(title="transfers between host and device")
+    for name in ("phase", "operation", "direction", "reason", "event data"):
+        table.add_column(name)
+    for name in ("copies", "bytes"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        event = "yes" if row.event_data else "no"
+        table.add_row(row.phase, row.operation, row.direction, row.reason, event, str(row.count), f"{row.n_bytes:,}")
+    out.print(table)
 
 
 def announce_compilation() -> None:

@@ -139,4 +139,5 @@ class ToyCalculator:
             model_digest=plan.model.digest, versions=plan.versions, backend=plan.backend,
             threads=plan.threads if isinstance(self.engine, Threads) else None, tile_width=plan.tuned.width,
             seed=self.seed, aux=self.aux,
+            transfers=plan.ledger.to_dict() if isinstance(self.engine, Threads) else None,
         )  # fmt: skip

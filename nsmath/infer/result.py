@@ -51,6 +51,8 @@ class ToyTestResult:
     stopping : the rule that ended the study, and whether it was satisfied; None for a given number of toys.
     shard : (i, of) where this is a part of a study; then its numbers are those of the part.
     threads : None where toys came from other processes.
+    transfers : copies between host and device, see `nsmath.backends.transfers.Ledger.to_dict`; None where toys came
+        from elsewhere.
     fits : by ensemble, the work of this run; toys that a store held already took none.
     ensembles : q, mu_hat and statuses by toy, keys ``b`` and ``sb``; with a nominal band also ``b_nominal`` and
         ``sb_nominal``.
@@ -90,6 +92,7 @@ class ToyTestResult:
     backend: str
     threads: int | None
     tile_width: int
+    transfers: dict[str, Any] | None
     timing: dict[str, float]
     fits: dict[str, dict[str, int]]
     ensembles: dict[str, Ensemble] = field(repr=False)
@@ -142,6 +145,7 @@ class Provenance:
     tile_width: int
     seed: int
     aux: str
+    transfers: dict[str, Any] | None
 
 
 def tails(statistic: TestStatistic, ensembles: Mapping[str, Ensemble], q_obs: float) -> tuple[Tail, Tail]:

@@ -204,6 +204,7 @@ def lower(
         histosys_z=_ints([z_of[p] for p in histosys]),
         additive=np.array([additive.threshold, *additive.inner, additive.slope, additive.intercept]),
         entry_z=_ints([z_of[e[0]] for e in entries]),
+        entry_factor=np.stack([hi, lo], axis=1) if entries else np.zeros((0, 2)),
         entry_poly=np.ascontiguousarray(code4_coefficients(lo, hi).T) if has_poly else np.zeros((len(entries), 6)),
         entry_log=np.ascontiguousarray(np.log(np.stack([hi, lo], axis=1))) if entries else np.zeros((0, 2)),
         multiplicative_threshold=np.array([threshold]),

@@ -17,6 +17,10 @@ import numpy as np
 
 from nsmath._typing import Array, IntArray
 
+DERIVED = ("entry_poly", "entry_log")
+"""Arrays that logarithms and LAPACK make of others: their last bits depend on the processor, and a model's digest must
+not, or the parts of a study from two machines could not be merged."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelTensors:
@@ -36,7 +40,8 @@ class ModelTensors:
     row_slot : (R,) slot of each row; bin_slot : (B+1,) slots of each bin; slot_gamma : (L,) G index or -1.
     nominal : (R,) nominal yields; template : (R, 2H) [S | A] of the histosys; histosys_z : (H,).
     additive : (6,) threshold, three inner coefficients, slope, intercept of the additive code.
-    entry_z : (E,), entry_poly : (E, 6), entry_log : (E, 2) log hi and log lo, multiplicative_threshold.
+    entry_z : (E,), entry_factor : (E, 2) hi and lo; from these entry_poly : (E, 6) and entry_log : (E, 2) log hi and
+        log lo; multiplicative_threshold.
     aux_parameter : (A,) constrained parameter (of P) of each auxiliary measurement; aux_is_poisson, aux_scale,
         aux_observed : (A,).
     z_normal, z_normal_aux : minimised parameters with a normal constraint and their A index; z_poisson the same.
@@ -65,6 +70,7 @@ class ModelTensors:
     histosys_z: IntArray
     additive: Array
     entry_z: IntArray
+    entry_factor: Array
     entry_poly: Array
     entry_log: Array
     multiplicative_threshold: Array
@@ -131,9 +137,11 @@ class ModelTensors:
         return len(self.slot_gamma)
 
     def digest(self) -> str:
-        """Return the sha256 of names, shapes, dtypes and bytes of all arrays, as 64 hex digits."""
+        """Return the sha256 of names, shapes, dtypes and bytes of all arrays but `DERIVED`, as 64 hex digits."""
         sha = hashlib.sha256()
         for field in fields(self):
+            if field.name in DERIVED:
+                continue
             array = getattr(self, field.name)
             sha.update(f"{field.name}{array.shape}{array.dtype.str}".encode())
             sha.update(np.ascontiguousarray(array).tobytes())

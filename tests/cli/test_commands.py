@@ -251,3 +251,14 @@ def test_warnings_of_a_workspace_come_by_name_on_stderr(tmp_path: Path, capsys: 
     json.loads(out)
     assert "unused-config" in err
     assert "unused" in err
+
+
+def test_on_the_host_nothing_is_copied_and_the_log_and_the_json_say_so(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    arguments = ["hypotest-toys", "--input", "example", "--mu", "1", "--n-toys", "20", "--output", str(out), "--quiet"]
+    code, _, err = run([*arguments, "--log-transfers", "--assert-resident"], capsys)
+    assert code == 0
+    assert "transfers: none" in err
+    transfers = json.loads(out.read_text())["transfers"]
+    assert transfers["to_device"] == transfers["to_host"] == {"count": 0, "n_bytes": 0}
+    assert transfers["event_data_n_bytes"] == 0

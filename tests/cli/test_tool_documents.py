@@ -33,7 +33,8 @@ def test_every_field_is_described_and_no_other(name: str, capsys: pytest.Capture
 @pytest.mark.parametrize("name", ALL)
 def test_every_option_of_every_command_is_described(name: str) -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    about = section(text, name.split()[0]) + section(text, "Options that choose a model")
+    shared = ("Options that choose a model", "Options that choose how it is computed")
+    about = section(text, name.split()[0]) + "".join(section(text, heading) for heading in shared)
     for parameter in ALL[name].params:
         for option in parameter.opts:
             if option.startswith("-"):

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is the caller's, not a depe
 
 @pytest.fixture(scope="module")
 def model():
-    return Model.from_workspace(FIXTURES["everything"] if "everything" in FIXTURES else next(iter(FIXTURES.values())))
+    return Model.from_workspace(FIXTURES["F3"])
 
 
 @pytest.mark.parametrize("n", [None, 3])

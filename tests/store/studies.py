@@ -45,7 +45,7 @@ def same_toys(a: ToyTestResult, b: ToyTestResult, *, atol: float = 0.0) -> None:
                 array, getattr(b.ensembles[name], column), rtol=0.0, atol=atol, err_msg=f"{name} {column}"
             )
     ours, theirs = a.to_dict(), b.to_dict()
-    for name in ("timing", "fits", "threads"):
+    for name in ("timing", "fits", "threads", "transfers"):
         ours.pop(name)
         theirs.pop(name)
     assert ours == theirs

@@ -64,7 +64,9 @@ def numbers(result: StudyResult) -> list[dict[str, Any]]:
     found = []
     for point in result.to_dict()["points"]:
         for test in point["tests"]:
-            kept = {k: v for k, v in (test["result"] or {}).items() if k not in ("timing", "fits", "threads")}
+            kept = {
+                k: v for k, v in (test["result"] or {}).items() if k not in ("timing", "fits", "threads", "transfers")
+            }
             found.append({"point": point["name"], "mu": test["mu"], "status": test["status"], **kept})
     return found
 
