@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
     from nsmath.infer.asymptotics import AsymptoticTestResult
     from nsmath.infer.engine import Workers
+    from nsmath.infer.goodness import GoodnessOfFit, goodness_of_fit
     from nsmath.infer.hypotest import hypotest_toys, toy_upper_limit
+    from nsmath.infer.intervals import IntervalsResult, intervals
+    from nsmath.infer.ranking import RankingResult, ranking
     from nsmath.infer.result import ToyTestResult
+    from nsmath.infer.scan import ScanResult, scan
     from nsmath.infer.stopping import StoppingRule
     from nsmath.infer.toy_limit import ToyLimitResult
     from nsmath.model.model import Model
@@ -45,6 +49,14 @@ _HOMES = {
     "ToyLimitResult": "nsmath.infer.toy_limit",
     "toy_upper_limit": "nsmath.infer.hypotest",
     "hypotest_toys": "nsmath.infer.hypotest",
+    "GoodnessOfFit": "nsmath.infer.goodness",
+    "goodness_of_fit": "nsmath.infer.goodness",
+    "IntervalsResult": "nsmath.infer.intervals",
+    "intervals": "nsmath.infer.intervals",
+    "RankingResult": "nsmath.infer.ranking",
+    "ranking": "nsmath.infer.ranking",
+    "ScanResult": "nsmath.infer.scan",
+    "scan": "nsmath.infer.scan",
     "Model": "nsmath.model.model",
     "Plan": "nsmath.plan.plan",
     "Workspace": "nsmath.spec.workspace",
@@ -56,9 +68,13 @@ __all__ = [
     "AsymptoticLimitResult",
     "AsymptoticTestResult",
     "FitResult",
+    "GoodnessOfFit",
+    "IntervalsResult",
     "Model",
     "NsmathError",
     "Plan",
+    "RankingResult",
+    "ScanResult",
     "StoppingRule",
     "StudyResult",
     "ToyLimitResult",
@@ -67,11 +83,15 @@ __all__ = [
     "Workspace",
     "__version__",
     "fit",
+    "goodness_of_fit",
     "hypotest",
     "hypotest_toys",
+    "intervals",
     "nll",
     "nll_and_gradient",
+    "ranking",
     "run_study",
+    "scan",
     "significance",
     "toy_upper_limit",
     "upper_limit",

@@ -17,6 +17,8 @@ from nsmath.model.model import Model
 HYPOTHESES = {"b": 0, "sb": 1, "b_nominal": 2, "sb_nominal": 3}
 """Stream of each ensemble: background only, and the tested signal with background; at the conditional fits to the
 observed data, and at the nominal parameters."""
+BEST_FIT_STREAM = 4
+"""Stream of the toys at the best fit, which tell how good it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class Plan:
         self._local = threading.local()
         self._workers: list[Worker] = []
         self._pool: ThreadPoolExecutor | None = None
-        self._siblings: dict[float, Plan] = {}
+        self._siblings: dict[float | None, Plan] = {}
         self.tuned = tuned or self._choose(file, tune)
         if width is not None:
             self.tuned = replace(self.tuned, width=width)
@@ -277,13 +277,21 @@ class Plan:
         poi = self.model.require_poi()
         if self.model.tensors.lower[poi] >= lower:
             return self
-        if lower not in self._siblings:
-            sibling = Plan(
-                self.model.with_poi_above(lower), backend=self.backend, threads=self.threads, tuned=self.tuned,
-                dtype=self.dtype, ledger=self.ledger,
+        return self._sibling(lower, lambda: self.model.with_poi_above(lower))
+
+    @property
+    def unprofiled(self) -> Plan:
+        """A plan for the same model with every parameter minimised, none profiled, so that any can be held."""
+        return self._sibling(None, lambda: self.model.unprofiled)
+
+    def _sibling(self, key: float | None, model: Callable[[], Model]) -> Plan:
+        """Return the plan of another form of the model, made on first use with the same choices."""
+        if key not in self._siblings:
+            self._siblings[key] = Plan(
+                model(), backend=self.backend, threads=self.threads, tuned=self.tuned, dtype=self.dtype,
+                ledger=self.ledger,
             )  # fmt: skip
-            self._siblings[lower] = sibling
-        return self._siblings[lower]
+        return self._siblings[key]
 
     def free(self) -> None:
         """Free all buffers and planned matmuls; the plan cannot be used afterwards."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nsmath.viz.channels import channel_figures, data_and_model
     from nsmath.viz.files import FORMATS, save
     from nsmath.viz.parameters import correlations, pull_pages, pulls
+    from nsmath.viz.profiles import goodness_figure, interval_figure, ranking_figure, scan_figure
     from nsmath.viz.scans import cls_figure, cls_scan, likelihood_contour, likelihood_scan, limit_figure
     from nsmath.viz.toys import q_distributions
 
@@ -30,6 +31,10 @@ _HOMES = {
     "pulls": "nsmath.viz.parameters",
     "q_distributions": "nsmath.viz.toys",
     "save": "nsmath.viz.files",
+    "goodness_figure": "nsmath.viz.profiles",
+    "interval_figure": "nsmath.viz.profiles",
+    "ranking_figure": "nsmath.viz.profiles",
+    "scan_figure": "nsmath.viz.profiles",
 }
 
 __all__ = [
@@ -39,13 +44,17 @@ __all__ = [
     "cls_scan",
     "correlations",
     "data_and_model",
+    "goodness_figure",
+    "interval_figure",
     "likelihood_contour",
     "likelihood_scan",
     "limit_figure",
     "pull_pages",
     "pulls",
     "q_distributions",
+    "ranking_figure",
     "save",
+    "scan_figure",
 ]
 
 
