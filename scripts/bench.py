@@ -1,7 +1,7 @@
 """Time nsmath beside its peers on the same workspaces, in one run; print a table with ratios and floors.
 
     python scripts/bench.py toys --data ../shared/data --nextstat /path/to/nextstat
-    python scripts/bench.py fit | process | help | memory | plans | stores | compile
+    python scripts/bench.py fit | profiles | process | help | memory | plans | stores | compile
 
 Peers are used where they are found and named as absent where not. Times are medians of ``--repeat`` runs with a warm
 plan; absolute ones drift with the machine, so read the ratios. Nothing here is a test.
@@ -139,16 +139,22 @@ def bench_fit(options: argparse.Namespace) -> None:
         fit(model, plan=plan)
         seconds = median_time(lambda: fit(model, plan=plan), 5 * options.repeat)
     print(f"one free fit of tHu.json, with uncertainties, in process: nsmath {seconds * 1e3:.1f} ms")
-    for name, code in PEER_FITS.items():
-        python = options.peer_python or sys.executable
-        done = subprocess.run([python, "-c", code, str(path.resolve())], capture_output=True, text=True, check=False,
-                              timeout=options.limit)  # fmt: skip
-        if done.returncode:
-            reason = done.stderr.strip().splitlines()[-1][:80] if done.stderr.strip() else "failed"
-            print(f"  {name}: absent or failed ({reason})")
-        else:
-            peer = float(done.stdout.split()[-1])
+    for name in PEER_FITS:
+        peer = peer_fit_time(name, path, options)
+        if peer is not None:
             print(f"  {name}: {peer * 1e3:.1f} ms, ratio {peer / seconds:.0f}x")
+
+
+def peer_fit_time(name: str, path: Path, options: argparse.Namespace) -> float | None:
+    """Return the seconds of one free fit by a peer in Python; None, and a word why, where it is absent or fails."""
+    python = options.peer_python or sys.executable
+    done = subprocess.run([python, "-c", PEER_FITS[name], str(path.resolve())], capture_output=True, text=True,
+                          check=False, timeout=options.limit)  # fmt: skip
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1][:80] if done.stderr.strip() else "failed"
+        print(f"  {name}: absent or failed ({reason})")
+        return None
+    return float(done.stdout.split()[-1])
 
 
 PEER_FITS = {
@@ -165,6 +171,54 @@ PEER_FITS = {
         "ws = pyhf.Workspace(json.load(open(sys.argv[1])))\n"
         "m = ws.model(modifier_settings={'normsys': {'interpcode': 'code4'}, 'histosys': {'interpcode': 'code4p'}})\n"
         "d = ws.data(m); s = time.perf_counter(); pyhf.infer.mle.fit(d, m); print(time.perf_counter() - s)"
+    ),
+}
+
+
+def bench_profiles(options: argparse.Namespace) -> None:
+    """Scans, rankings, intervals and limits of tHu.json, in process with a warm plan; peers by single fits, scaled."""
+    from nsmath import Model, Plan, Workspace, intervals, ranking, scan, upper_limit
+
+    path = options.data / "tHu.json"
+    model = Model.from_workspace(Workspace.from_file(path))
+    work = {
+        "30 x 30 scan": (900, lambda plan: scan(model, (model.poi, "NFHFdecay_mu"), points=30, plan=plan)),
+        "full ranking": (732, lambda plan: ranking(model, plan=plan)),
+        "all 183 intervals": (919, lambda plan: intervals(model, plan=plan)),
+        "asymptotic limit with band": (None, lambda plan: upper_limit(model, plan=plan)),
+    }
+    peers = {name: peer_fit_time(name, path, options) for name in PEER_FITS}
+    python = options.peer_python or sys.executable
+    with Plan(model, threads=options.threads) as plan:
+        for name, (n_fits, function) in work.items():
+            function(plan)
+            seconds = median_time(lambda run=function: run(plan), options.repeat)
+            print(f"tHu.json, {name}: {seconds:.3f} s in process, {options.threads} threads", flush=True)
+            for peer, fit_seconds in peers.items():
+                if n_fits and fit_seconds:
+                    print(f"  {peer}, {n_fits} fits scaled from one: {n_fits * fit_seconds:.0f} s, "
+                          f"{n_fits * fit_seconds / seconds:.0f}x")  # fmt: skip
+            if name in PEER_CALLS:
+                done = subprocess.run([python, "-c", PEER_CALLS[name], str(path.resolve())], capture_output=True,
+                                      text=True, check=False, timeout=options.limit)  # fmt: skip
+                if done.returncode:
+                    print(f"  nextstat's own: absent or failed ({(done.stderr.strip().splitlines() or [''])[-1][:90]})")
+                else:
+                    peer_seconds = float(done.stdout.split()[-1])
+                    print(f"  nextstat's own: {peer_seconds:.1f} s, {peer_seconds / seconds:.0f}x")
+
+
+PEER_CALLS = {
+    "full ranking": (
+        "import sys, time, nextstat as ns\n"
+        "model = ns.from_pyhf(open(sys.argv[1]).read()); s = time.perf_counter(); ns.ranking(model)\n"
+        "print(time.perf_counter() - s)"
+    ),
+    "asymptotic limit with band": (
+        "import sys, time, nextstat as ns\n"
+        "model = ns.from_pyhf(open(sys.argv[1]).read()); s = time.perf_counter()\n"
+        "ns.upper_limit(model, method='root', hi=5.0)\n"
+        "print(time.perf_counter() - s)"
     ),
 }
 
@@ -265,8 +319,10 @@ def bench_plans(options: argparse.Namespace) -> None:
                     )
 
 
-BENCHES = {"toys": bench_toys, "fit": bench_fit, "process": bench_process, "help": bench_help, "memory": bench_memory,
-           "plans": bench_plans, "stores": bench_stores, "compile": bench_compile}  # fmt: skip
+BENCHES = {
+    "toys": bench_toys, "fit": bench_fit, "profiles": bench_profiles, "process": bench_process, "help": bench_help,
+    "memory": bench_memory, "plans": bench_plans, "stores": bench_stores, "compile": bench_compile,
+}  # fmt: skip
 
 
 def main() -> None:

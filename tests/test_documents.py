@@ -13,13 +13,18 @@ from nsmath import (
     Plan,
     Workspace,
     fit,
+    goodness_of_fit,
     hypotest,
     hypotest_toys,
+    intervals,
+    ranking,
+    scan,
     significance,
     toy_upper_limit,
     upper_limit,
 )
 from nsmath.cli.asymptotics import significance_dict
+from nsmath.cli.correlations import correlations_dict
 from nsmath.cli.inputs import EXAMPLE
 from nsmath.cli.main import COMMANDS, cli
 from nsmath.infer.single_toy import single_toy
@@ -81,6 +86,11 @@ def test_every_field_of_the_results_is_described_and_no_other() -> None:
             "hypotest-toys": [hypotest_toys(model, n_toys=10, plan=plan).to_dict()],
             "toy": [toy.to_dict()],
             "hypotest": [hypotest(model, plan=plan).to_dict()],
+            "scan": [scan(model, "mu_sig", points=2, plan=plan).to_dict()],
+            "intervals": [intervals(model, "mu_sig", plan=plan).to_dict()],
+            "ranking": [ranking(model, ["lumi"], plan=plan).to_dict()],
+            "gof": [goodness_of_fit(model, plan=plan).to_dict()],
+            "correlations": [correlations_dict(fit(model, plan=plan))],
             "significance": [significance_dict(significance(model, plan=plan))],
             "upper-limit": [
                 toy_upper_limit(model, n_toys=100, plan=plan).to_dict(), upper_limit(model, plan=plan).to_dict(),
