@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nsmath.model.model import Model
     from nsmath.plan.plan import Plan
     from nsmath.spec.workspace import Workspace
+    from nsmath.study.grid import GridResult, signal_grid
     from nsmath.study.result import StudyResult
     from nsmath.study.run import run_study
 
@@ -60,6 +61,8 @@ _HOMES = {
     "Model": "nsmath.model.model",
     "Plan": "nsmath.plan.plan",
     "Workspace": "nsmath.spec.workspace",
+    "GridResult": "nsmath.study.grid",
+    "signal_grid": "nsmath.study.grid",
     "StudyResult": "nsmath.study.result",
     "run_study": "nsmath.study.run",
 }
@@ -69,6 +72,7 @@ __all__ = [
     "AsymptoticTestResult",
     "FitResult",
     "GoodnessOfFit",
+    "GridResult",
     "IntervalsResult",
     "Model",
     "NsmathError",
@@ -92,6 +96,7 @@ __all__ = [
     "ranking",
     "run_study",
     "scan",
+    "signal_grid",
     "significance",
     "toy_upper_limit",
     "upper_limit",

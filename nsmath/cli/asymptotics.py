@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsmath.cli.grid import pattern_of, run_grid
 from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
 from nsmath.cli.output import checked_output, console, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
@@ -50,6 +51,12 @@ def hypotest_command(**options: Any) -> int:
     checked_output(options["output"], options["input_"])
     checked_plot(options)
     mus = [*options["mus"], *scan_values(options["scan"])] or [1.0]
+    if pattern_of(options["patches"]) is not None:
+        if len(mus) > 1:
+            raise OptionError(f"{len(mus)} values of mu; over several patches one value is tested.")
+        return run_grid(
+            "hypotest", options, mu=mus[0], test_stat=options["test_stat"], expected_from=options["expected_from"]
+        )
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import hypotest
 
@@ -76,6 +83,8 @@ def _figures(results: list[AsymptoticTestResult]) -> Figures:
 def significance_command(**options: Any) -> int:
     """Discovery: the asymptotic p-value p0 of mu = 0 and its significance Z, observed and expected."""
     checked_output(options["output"], options["input_"])
+    if pattern_of(options["patches"]) is not None:
+        return run_grid("significance", options, expected_from=options["expected_from"])
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import significance
 

@@ -35,7 +35,8 @@ def document_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--patch", "patches", multiple=True, metavar="FILE[:NAME]",
-            help="JSON patch, or one patch of a patch set by name; may be repeated, applied in order.",
+            help="JSON patch, or one patch of a patch set by name; may be repeated, applied in order. A pattern in the "
+            "last one makes a grid (hypotest, upper-limit, significance).",
         ),
     ]  # fmt: skip
     return functools.reduce(lambda f, option: option(f), reversed(options), function)

@@ -14,6 +14,7 @@ import click
 
 from nsmath.cli.inputs import announce_compilation
 from nsmath.cli.output import STDOUT, checked_output, console, finite, progress, with_error, write_json, write_text
+from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import EXIT_INTERRUPTED, chosen_engine, terminated_like_interrupted
 from nsmath.errors import OptionError
 
@@ -30,6 +31,7 @@ COLOURS = {"done": "", "untrusted": "yellow", "failed": "red", "not run": "dim"}
 @click.argument("study", metavar="STUDY.yaml")
 @click.option("--output", "-o", metavar="FILE", help="Write all results as JSON; '-' for stdout.")
 @click.option("--table", metavar="FILE", help="Write a CSV table, a row for each point and mu; '-' for stdout.")
+@plot_option("limits or CLs over the points of a patch set")
 @click.option("--store", metavar="DIR", help="Keep the toys in this folder; the same command goes on there.")
 @click.option("--n-toys", type=click.IntRange(min=1), help="Toys of each ensemble, at every point.")
 @click.option("--threads", type=click.IntRange(min=1), help="Worker threads.")
@@ -50,6 +52,7 @@ def run_command(study: str, **options: Any) -> int:
     names = ("output", "table", "store", "n_toys", "threads")
     laid_out = study_of(study, **{name: options[name] for name in names})
     checked_targets(laid_out, options)
+    checked_plot({**options, "input_": study, "output": laid_out.output})
     loader = Loader()
     points = prepared_points(laid_out, loader)
     if options["strict"]:
@@ -72,10 +75,10 @@ def run_command(study: str, **options: Any) -> int:
                 rows.extend(computed)
         except KeyboardInterrupt:
             interrupted = True
-    return finished(laid_out, rows, time.perf_counter() - started, interrupted, options["quiet"])
+    return finished(laid_out, rows, time.perf_counter() - started, interrupted, options)
 
 
-def finished(study: Study, rows: list[StudyRow], seconds: float, interrupted: bool, quiet: bool) -> int:
+def finished(study: Study, rows: list[StudyRow], seconds: float, interrupted: bool, options: dict[str, Any]) -> int:
     """Write what was computed, say how it ended, and return the exit code."""
     from nsmath.study.result import DONE, FAILED, UNTRUSTED, StudyResult
 
@@ -83,7 +86,11 @@ def finished(study: Study, rows: list[StudyRow], seconds: float, interrupted: bo
     write_json(result.to_dict(), study.output)
     if study.table is not None:
         write_text(csv_text(result), study.table, "--table")
-    if not quiet:
+    if options["plot"] is not None and not interrupted:
+        from nsmath.viz.grids import grid_figure
+
+        write_plots(lambda: {"grid": grid_figure(result)}, options)
+    if not options["quiet"]:
         print_table(result)
     for row in result.rows:
         if row.status in (FAILED, UNTRUSTED):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsmath.cli.asymptotics import scan_values
+from nsmath.cli.grid import pattern_of, run_grid
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
 from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
@@ -61,6 +62,11 @@ def _by_asymptotics(options: dict[str, Any]) -> int:
     if used:
         raise OptionError(f"{' and '.join(used)}: the asymptotic calculator throws no toys; add --calculator toys.")
     scan = scan_values(options["scan"])
+    if pattern_of(options["patches"]) is not None:
+        return run_grid(
+            "upper-limit", options, cl=options["cl"], test_stat=options["test_stat"],
+            expected_from=options["expected_from"], scan=scan,
+        )  # fmt: skip
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import upper_limit
 

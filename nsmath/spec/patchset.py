@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from nsmath.errors import PatchError
@@ -122,6 +123,36 @@ class PatchSet:
             values.append(point)
             operations.append(patch)
         return cls(tuple(names), tuple(values), labels, digests, tuple(operations))
+
+    def chosen(self, names: Iterable[str], where: str) -> list[PatchSet]:
+        """The patches with these names, or that match these patterns, each as a set of its own; in file order.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names, or patterns with ``*``, ``?`` and ``[...]``.
+        where : str
+            What to call the set in messages.
+
+        Raises
+        ------
+        PatchError
+            For a name or pattern that no patch has.
+        """
+        wanted: set[str] = set()
+        for word in names:
+            found = [name for name in self.names if name == word] or [n for n in self.names if fnmatchcase(n, word)]
+            if not found:
+                raise PatchError(
+                    f"'{word}' is no patch of {where}; it has {listed(self.names)}.{nearest(word, self.names)}"
+                )
+            wanted.update(found)
+        rows = zip(self.names, self.values, self.operations, strict=True)
+        return [
+            PatchSet((name,), (values,), self.labels, self.digests, (operations,))
+            for name, values, operations in rows
+            if name in wanted
+        ]
 
     def patch(self, name: str) -> list[dict[str, object]]:
         """The operations of the patch of that name.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ from nsmath.formulas.interpolation import interpolation
 from nsmath.paths import EXAMPLE, EXAMPLE_WORD
 from nsmath.spec.patch import split_name
 from nsmath.spec.patchset import PatchSet, PatchValue
-from nsmath.spec.wording import listed, nearest
 from nsmath.study.document import parsed_study
 from nsmath.study.keys import DEFAULTS, POINT_KEYS, checked_document
 from nsmath.study.tasks import TASKS, Settings, Task, stopping_rule
 
-WILD = "*?["
 RULE_KEYS = ("sigmas", "max_toys")
 """Keys that mean something beside a stopping rule only."""
 
@@ -253,23 +250,11 @@ class _Layout:
             return [], str(whole)
         asked = patchset.get("names", ("all",))
         at = f"{place}.patchset.names" if "patchset" in (self._entry(place)) else "patchset.names"
-        wanted: set[str] = set()
-        for word in asked:
-            found = [name for name in whole.names if word == "all" or name == word]
-            if not found and any(sign in word for sign in WILD):
-                found = [name for name in whole.names if fnmatchcase(name, word)]
-            if not found:
-                raise StudyError(
-                    f"{at}: '{word}' is no patch of {patchset['path']}; it has {listed(whole.names)}."
-                    f"{nearest(word, whole.names)}"
-                )
-            wanted.update(found)
-        rows = zip(whole.names, whole.values, whole.operations, strict=True)
-        return [
-            PatchSet((name,), (values,), whole.labels, whole.digests, (operations,))
-            for name, values, operations in rows
-            if name in wanted
-        ], None
+        names = ["*" if word == "all" and word not in whole.names else word for word in asked]
+        try:
+            return whole.chosen(names, str(patchset["path"])), None
+        except PatchError as error:
+            raise StudyError(f"{at}: {error}") from None
 
     def _entry(self, place: str) -> Mapping[str, Any]:
         entry: Mapping[str, Any] = self.given["points"][int(place[7:-1])] if place else {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nsmath.viz.channels import channel_figures, data_and_model
     from nsmath.viz.files import FORMATS, save
+    from nsmath.viz.grids import grid_figure
     from nsmath.viz.parameters import correlations, pull_pages, pulls
     from nsmath.viz.profiles import goodness_figure, interval_figure, ranking_figure, scan_figure
     from nsmath.viz.scans import cls_figure, cls_scan, likelihood_contour, likelihood_scan, limit_figure
@@ -31,6 +32,7 @@ _HOMES = {
     "pulls": "nsmath.viz.parameters",
     "q_distributions": "nsmath.viz.toys",
     "save": "nsmath.viz.files",
+    "grid_figure": "nsmath.viz.grids",
     "goodness_figure": "nsmath.viz.profiles",
     "interval_figure": "nsmath.viz.profiles",
     "ranking_figure": "nsmath.viz.profiles",
@@ -45,6 +47,7 @@ __all__ = [
     "correlations",
     "data_and_model",
     "goodness_figure",
+    "grid_figure",
     "interval_figure",
     "likelihood_contour",
     "likelihood_scan",

@@ -1,0 +1,150 @@
+"""`signal_grid`: one asymptotic result for each patch of a patch set, such as a limit for every mass of a grid.
+
+The points are other models, with other numbers of samples and modifiers, so no matmul is common to them: they are
+computed side by side, each on one thread.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from nsmath.errors import NsmathError, OptionError
+from nsmath.infer.asymptotic_api import SINGLE_FIT_WIDTH, hypotest, significance, upper_limit
+from nsmath.model.model import Model
+from nsmath.plan.plan import Plan
+from nsmath.plan.windowed import results_as_completed
+from nsmath.spec.patch import Patch
+from nsmath.spec.patchset import PatchSet, PatchValue
+from nsmath.spec.workspace import Workspace
+
+Progress = Callable[[int, int, str], None]
+
+
+class Outcome(Protocol):
+    """What a task gives at one point."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON."""
+
+
+GRID_TASKS: dict[str, Callable[..., Outcome]] = {
+    "hypotest": hypotest, "upper-limit": upper_limit, "significance": significance,
+}  # fmt: skip
+"""What can be computed at every point -> the function of a model that does it, with its options."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """One patch: its name, its values by label, and the result, or the error in its place."""
+
+    name: str
+    values: dict[str, PatchValue]
+    outcome: Outcome | None
+    error: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON."""
+        result = None if self.outcome is None else self.outcome.to_dict()
+        return {"name": self.name, "values": self.values, "error": self.error, "result": result}
+
+
+@dataclass(frozen=True, slots=True)
+class GridResult:
+    """The results of all patches, in the order of the set.
+
+    Attributes
+    ----------
+    task : a row of `GRID_TASKS`. labels : what the values of a patch mean, such as masses.
+    """
+
+    task: str
+    labels: tuple[str, ...]
+    points: tuple[GridPoint, ...]
+
+    @property
+    def n_failed(self) -> int:
+        """Points without a result."""
+        return sum(point.error is not None for point in self.points)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON."""
+        return {
+            "task": self.task,
+            "labels": list(self.labels),
+            "n_failed": self.n_failed,
+            "points": [point.to_dict() for point in self.points],
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"GridResult({self.task}, {len(self.points)} points over {', '.join(self.labels)}, {self.n_failed} failed)"
+        )
+
+
+def signal_grid(
+    workspace: Mapping[str, Any], patchset: str | Path | PatchSet, task: str = "upper-limit", *,
+    names: Sequence[str] = ("*",), patches: Sequence[Patch] = (), measurement: str | None = None,
+    poi: str | None = None, interp: Any = "root", backend: str = "cpu", dtype: str = "float64",
+    threads: int | None = None, progress: Progress | None = None, note: Callable[[str], None] | None = None,
+    **options: Any,
+) -> GridResult:  # fmt: skip
+    """Return one asymptotic result for each chosen patch of a patch set; a point that fails does not lose the others.
+
+    Parameters
+    ----------
+    workspace : the parsed workspace that the set belongs to; its digests must agree.
+    patchset : a file, or a parsed one.
+    task : ``upper-limit``, ``hypotest`` or ``significance``.
+    names : names of patches, or patterns with ``*``, ``?``, ``[...]``; all of them if not given.
+    patches : applied before the set's.
+    measurement, poi, interp : as for `Model.from_workspace`. backend, dtype : as for `Plan`.
+    threads : points computed at a time; as many as there are cores when None.
+    progress : called with (points done, points in all, phase). note : called with a warning for people.
+    options : of the task's function, such as ``cl``, ``mu`` or ``test_stat``.
+
+    Raises
+    ------
+    OptionError, PatchError
+        Unknown task, a set that cannot be read, a name that it does not have.
+    """
+    if task not in GRID_TASKS:
+        raise OptionError(f"task is {task!r}; expected one of {', '.join(GRID_TASKS)}.")
+    whole = patchset if isinstance(patchset, PatchSet) else PatchSet.from_file(patchset)
+    chosen = whole.chosen(names, "the patch set" if isinstance(patchset, PatchSet) else str(patchset))
+    function = GRID_TASKS[task]
+
+    def point(index: int) -> tuple[int, GridPoint]:
+        patch = chosen[index]
+        values = dict(zip(patch.labels, patch.values[0], strict=True))
+        try:
+            read = Workspace.from_dict(workspace, patches=[*patches, patch])
+            if note is not None:
+                for line in read.warning_summary():
+                    note(f"{patch.names[0]}: {line}")
+            model = Model.from_workspace(read, measurement=measurement, poi=poi, interp=interp)
+            with Plan(
+                model, backend=backend, dtype=dtype, threads=1, tune=False, width=SINGLE_FIT_WIDTH
+            ) as plan:  # fmt: skip
+                return index, GridPoint(patch.names[0], values, function(model, plan=plan, **options), None)
+        except NsmathError as error:
+            return index, GridPoint(patch.names[0], values, None, str(error))
+
+    n_threads = min(threads or os.cpu_count() or 1, len(chosen))
+    found: dict[int, GridPoint] = {}
+    with ThreadPoolExecutor(n_threads) as pool:
+        for index, result in results_as_completed(pool, point, range(len(chosen)), 2 * n_threads):
+            found[index] = result
+            if progress is not None:
+                progress(len(found), len(chosen), "points")
+    return GridResult(task, whole.labels, tuple(found[index] for index in range(len(chosen))))
+
+
+def numeric(value: PatchValue) -> float:
+    """Return a patch's value as a number; NaN for a word."""
+    return float(value) if isinstance(value, (int, float)) else math.nan
