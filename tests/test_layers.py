@@ -23,6 +23,7 @@ LAYERS = (
     "study",
     "viz",
     "cli",
+    "pyhf",
 )
 FOUNDATION = {"errors", "_typing", "paths", "__init__", "__main__"}
 # Package -> the files that may import it; everything else must do without.

@@ -15,6 +15,7 @@ from nsmath.fitting.batch import best_fit, nominal_start, theta_of
 from nsmath.fitting.information import full_hessian
 from nsmath.fitting.linalg import positive_definite_inverse
 from nsmath.fitting.minimiser import FitStatus, Tolerances
+from nsmath.model.data import checked_data
 from nsmath.model.likelihood import nll_constant
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
@@ -103,30 +104,6 @@ class FitResult:
 
 def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def checked_data(model: Model, data: Any, auxdata: Any) -> tuple[Array, Array]:
-    """Return main and auxiliary data as (B,) and (A,), the observed ones where None.
-
-    Raises
-    ------
-    ModelError
-        Wrong shape, negative or non-finite counts.
-    """
-    main = model.data if data is None else np.asarray(data, dtype=float)
-    aux = model.auxdata if auxdata is None else np.asarray(auxdata, dtype=float)
-    for name, array, size in (("data", main, len(model.data)), ("auxdata", aux, len(model.auxdata))):
-        if array.shape != (size,):
-            bins = ", ".join(f"{channel}: {n}" for channel, n in model.channels.items())
-            raise ModelError(
-                f"{name} has shape {array.shape}; expected ({size},)."
-                + (f" Bins by channel: {bins}. Auxiliary data goes into `auxdata`." if name == "data" else "")
-            )
-        if not np.isfinite(array).all():
-            raise ModelError(f"{name}[{int(np.argmin(np.isfinite(array)))}] is not finite.")
-    if (main < 0.0).any():
-        raise ModelError(f"data[{int(np.argmin(main))}] is {main.min():g}; a count cannot be negative.")
-    return main, aux
 
 
 def fit(

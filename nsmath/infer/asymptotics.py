@@ -40,17 +40,24 @@ def upper_tail(z: float) -> float:
     return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
+def asymptotic_distance(statistic: TestStatistic, q: float, q_asimov: float) -> float:
+    """Return where an observed ``q`` lies on the -mu_hat / sigma axis, on which background alone is a unit normal at 0.
+
+    CCGV eqs. (57) for q_mu, (65) for q_mu_tilde and (52) for q_0, with sigma = mu / sqrt(q_asimov).
+    """
+    root, root_asimov = math.sqrt(max(q, 0.0)), math.sqrt(max(q_asimov, 0.0))
+    if statistic.poi_above is not None and root > root_asimov > 0.0:
+        return (q - q_asimov) / (2.0 * root_asimov)
+    return root - root_asimov
+
+
 def asymptotic_pvalues(statistic: TestStatistic, q: float, q_asimov: float) -> tuple[float, float]:
     """Return (CLs+b, CLb) of an observed ``q``, with ``q_asimov`` of the other hypothesis' Asimov data.
 
-    CCGV eqs. (57), (59) for q_mu and (65), (66) for q_mu_tilde, with sigma = mu / sqrt(q_asimov); for q_0 the first is
-    its p-value, eq. (52).
+    CCGV eqs. (59) for q_mu and (66) for q_mu_tilde; for q_0 the first is its p-value, eq. (52).
     """
-    root, root_asimov = math.sqrt(max(q, 0.0)), math.sqrt(max(q_asimov, 0.0))
-    distance = root - root_asimov
-    if statistic.poi_above is not None and root > root_asimov > 0.0:
-        distance = (q - q_asimov) / (2.0 * root_asimov)
-    return upper_tail(distance + root_asimov), upper_tail(distance)
+    distance = asymptotic_distance(statistic, q, q_asimov)
+    return upper_tail(distance + math.sqrt(max(q_asimov, 0.0))), upper_tail(distance)
 
 
 def expected_pvalues(q_asimov: float) -> tuple[list[float], list[float]]:
