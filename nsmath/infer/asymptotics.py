@@ -46,7 +46,7 @@ def asymptotic_distance(statistic: TestStatistic, q: float, q_asimov: float) -> 
     CCGV eqs. (57) for q_mu, (65) for q_mu_tilde and (52) for q_0, with sigma = mu / sqrt(q_asimov).
     """
     root, root_asimov = math.sqrt(max(q, 0.0)), math.sqrt(max(q_asimov, 0.0))
-    if statistic.poi_above is not None and root > root_asimov > 0.0:
+    if statistic.is_tilde and root > root_asimov > 0.0:
         return (q - q_asimov) / (2.0 * root_asimov)
     return root - root_asimov
 

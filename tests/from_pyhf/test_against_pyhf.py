@@ -213,6 +213,22 @@ def test_data_and_auxiliary_data_are_those_given() -> None:
     same(infer.hypotest(1.0, other, pdf), pyhf.infer.hypotest(1.0, other, pdf))
 
 
+@pytest.mark.parametrize("observed", [3.0, 9.0])
+def test_qtilde_of_a_poi_that_may_be_negative_is_pyhfs_with_a_warning(
+    observed: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    pdf, data = peer("F2")
+    data[0] = observed
+    bounds = {"par_bounds": [[-1.5, 10.0], [0.1, 10.0]]}
+    for value in (0.5, 2.0):
+        ours = infer.hypotest(value, data, pdf, return_expected_set=True, **bounds)
+        same(ours, pyhf.infer.hypotest(value, data, pdf, return_expected_set=True, **bounds))
+    limit = float(upper_limits.upper_limit(data, pdf, **bounds)[0])
+    assert float(pyhf.infer.hypotest(limit, data, pdf, **bounds)) == pytest.approx(0.05, abs=1e-6)
+    told = [record for record in caplog.records if record.name == "nsmath.pyhf"]
+    assert len(told) == 3 and "Pass test_stat='q'" in told[0].getMessage()
+
+
 def test_a_poi_that_is_set_later_counts() -> None:
     pdf, data = peer("everything")
     before = infer.hypotest(1.0, data, pdf, test_stat="q")
@@ -385,8 +401,6 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         mle.fit(data, pdf, par_bounds=[[5.0, 0.0], [0.5, 1.5]])
     with pytest.raises(OptionError, match="is fixed at"):
         infer.hypotest(1.0, data, pdf, fixed_params=[True] * n)
-    with pytest.raises(OptionError, match="test_stat='q'"):
-        infer.hypotest(1.0, data, pdf, par_bounds=[[-5.0, 10.0], [0.1, 10.0]])
     with pytest.raises(TypeError, match="tolerance"):
         mle.fit(data, pdf, tolerance=1e-3)
     pdf.config.set_poi(None)

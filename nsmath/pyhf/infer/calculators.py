@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +15,16 @@ from nsmath.cli.output import progress
 from nsmath.errors import FitError, OptionError
 from nsmath.fitting.fit import fit
 from nsmath.fitting.information import expected_auxdata
-from nsmath.infer.asymptotic_api import hypotest, upper_limit
-from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
+from nsmath.infer.asymptotic_api import asymptotic_calculator
+from nsmath.infer.asymptotic_limit import AsymptoticLimitResult, limits_by_asymptotics
 from nsmath.infer.asymptotics import ASIMOV_MU, AsymptoticTestResult, asymptotic_distance, upper_tail
-from nsmath.infer.hypotest import checked_options, opened_calculator, toy_upper_limit
+from nsmath.infer.calculator import ToyCalculator as NsmathToyCalculator
+from nsmath.infer.hypotest import checked_options, opened_calculator
 from nsmath.infer.observed import checked_mu
 from nsmath.infer.pvalues import NSIGMA_ORDER
 from nsmath.infer.result import ToyTestResult, untrusted
 from nsmath.infer.teststats import Q_TIE, TestStatistic, test_statistic
-from nsmath.infer.toy_limit import ToyLimitResult
+from nsmath.infer.toy_limit import ToyLimitResult, limits_by_toys
 from nsmath.model.model import Model
 from nsmath.model.rates import rates
 from nsmath.pyhf.infer.mle import converged
@@ -98,25 +100,28 @@ class HypoTestFitResults:
 
 def _posed(
     data: ArrayLike, pdf: PyhfModel, init_pars: ArrayLike | None, par_bounds: ArrayLike | None,
-    fixed_params: ArrayLike | None, statistic: TestStatistic,
-) -> Problem:  # fmt: skip
-    """Return the problem of a hypothesis test.
+    fixed_params: ArrayLike | None, test_stat: str,
+) -> tuple[Problem, TestStatistic]:  # fmt: skip
+    """Return the problem of a hypothesis test, and the statistic that pyhf computes under that name.
 
     Raises
     ------
     OptionError
-        No POI, or one that is fixed; ``qtilde`` with a POI that may go below 0.
+        Unknown statistic; no POI, or one that is fixed.
     """
+    statistic = test_statistic(test_stat)
     checked_poi(pdf)
     posed = problem(data, pdf, init_pars, par_bounds, fixed_params)
     poi = posed.model.parameters[posed.model.require_poi()]
-    if statistic.poi_above is not None and poi.lower < statistic.poi_above:
-        raise OptionError(
-            f"test_stat is {statistic.name!r}, but {poi.name!r} may go down to {poi.lower:g}: pyhf would then compute "
-            "q_mu and take its p-values from q_mu_tilde. Pass test_stat='q', or par_bounds that begin at 0 for it."
-        )
     checked_mu(posed.model, ASIMOV_MU[statistic.tests_null])
-    return posed
+    if statistic.poi_above is not None and poi.lower < statistic.poi_above:
+        logger.warning(
+            "test_stat is %r, but %r may go down to %g. As in pyhf its best fit is not bounded at 0 then: this is q_mu "
+            "with the p-values of q_mu_tilde. Pass test_stat='q', or par_bounds that begin at 0 for it.",
+            statistic.name, poi.name, poi.lower,
+        )  # fmt: skip
+        statistic = replace(statistic, poi_above=None)
+    return posed, statistic
 
 
 def _checked_null(statistic: TestStatistic, poi_test: float) -> float:
@@ -148,21 +153,24 @@ class AsymptoticCalculator:
     ) -> None:  # fmt: skip
         if calc_base_dist not in BASE_DISTRIBUTIONS:
             raise OptionError(f"calc_base_dist is {calc_base_dist!r}; expected one of {', '.join(BASE_DISTRIBUTIONS)}.")
-        self.statistic, self.calc_base_dist = test_statistic(test_stat), calc_base_dist
-        self.problem = _posed(data, pdf, init_pars, par_bounds, fixed_params, self.statistic)
+        self.calc_base_dist = calc_base_dist
+        self.problem, self.statistic = _posed(data, pdf, init_pars, par_bounds, fixed_params, test_stat)
         self._tests: dict[float, AsymptoticTestResult] = {}
         self._last: float | None = None
 
     def prepare(self, values: Iterable[float]) -> None:
         """Test all ``values`` of the POI, in one batch of fits."""
         new = sorted({_checked_null(self.statistic, value) for value in values} - self._tests.keys())
+        for value in new:
+            checked_mu(self.problem.model, value)
         if new:
-            results = hypotest(self.problem.model, new, test_stat=self.statistic.name)
-            self._tests |= {result.mu_test: result for result in results}
+            with asymptotic_calculator(self.problem.model, self.statistic, "data", None) as calculator:
+                self._tests |= {result.mu_test: result for result in calculator.at(new)}
 
     def limits(self, level: float) -> AsymptoticLimitResult:
         """Return the limits at CLs = ``level``; the values that were tested for them are kept."""
-        found = upper_limit(self.problem.model, cl=1.0 - level, test_stat=self.statistic.name)
+        with asymptotic_calculator(self.problem.model, self.statistic, "data", None) as calculator:
+            found = limits_by_asymptotics(calculator, cl=1.0 - level)
         self._tests |= {point.mu_test: point for point in found.points}
         return found
 
@@ -246,8 +254,7 @@ class ToyCalculator:
         fixed_params: ArrayLike | None = None, test_stat: str = "qtilde", ntoys: int = 2000,
         track_progress: bool = True, *, seed: int = 0, threads: int | None = None,
     ) -> None:  # fmt: skip
-        self.statistic = test_statistic(test_stat)
-        self.problem = _posed(data, pdf, init_pars, par_bounds, fixed_params, self.statistic)
+        self.problem, self.statistic = _posed(data, pdf, init_pars, par_bounds, fixed_params, test_stat)
         checked_options(self.problem.model, mu=0.0, n_toys=ntoys, seed=seed, test_stat=test_stat, aux="random")
         self.ntoys, self.seed, self.threads, self.track_progress = int(ntoys), seed, threads, track_progress
         self._tests: dict[float, ToyTestResult] = {}
@@ -259,10 +266,7 @@ class ToyCalculator:
             return
         for value in new:
             checked_mu(self.problem.model, value)
-        with progress(not self.track_progress) as shown, opened_calculator(
-            self.problem.model, self.statistic, seed=self.seed, aux="random", store=None, engine=None,
-            threads=self.threads, plan=None, progress=shown,
-        ) as calculator:  # fmt: skip
+        with self._opened() as calculator:
             for value in new:
                 # Where 0 is tested, pyhf's other hypothesis is 1.
                 mu = ASIMOV_MU[True] if self.statistic.tests_null else value
@@ -270,13 +274,18 @@ class ToyCalculator:
 
     def limits(self, level: float) -> ToyLimitResult:
         """Return the limits at CLs = ``level``; the tests that were made for them are kept."""
-        with progress(not self.track_progress) as shown:
-            found = toy_upper_limit(
-                self.problem.model, n_toys=self.ntoys, cl=1.0 - level, seed=self.seed, test_stat=self.statistic.name,
-                threads=self.threads, progress=shown,
-            )  # fmt: skip
+        with self._opened() as calculator:
+            found = limits_by_toys(calculator, self.ntoys, cl=1.0 - level)
         self._tests |= {point.mu_test: _trusted(point) for point in found.points}
         return found
+
+    @contextmanager
+    def _opened(self) -> Iterator[NsmathToyCalculator]:
+        with progress(not self.track_progress) as shown, opened_calculator(
+            self.problem.model, self.statistic, seed=self.seed, aux="random", store=None, engine=None,
+            threads=self.threads, plan=None, progress=shown,
+        ) as calculator:  # fmt: skip
+            yield calculator
 
     def test(self, poi_test: float) -> ToyTestResult:
         """Return the test of one value as nsmath has it, with statistical errors."""
