@@ -25,6 +25,7 @@ from nsmath.infer.pvalues import NSIGMA_ORDER
 from nsmath.infer.teststats import TestStatistic
 from nsmath.model.rates import rates as model_rates
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary, band
 
 logger = logging.getLogger("nsmath.asymptotics")
 
@@ -66,8 +67,8 @@ def expected_pvalues(q_asimov: float) -> tuple[list[float], list[float]]:
     return [upper_tail(n + root) for n in NSIGMA_ORDER], [upper_tail(n) for n in NSIGMA_ORDER]
 
 
-@dataclass(frozen=True, slots=True)
-class AsymptoticTestResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class AsymptoticTestResult(Result):
     """The asymptotic test of one mu.
 
     Attributes
@@ -116,6 +117,21 @@ class AsymptoticTestResult:
             "cls": None if self.expected_cls is None else list(self.expected_cls),
         }
         return {"calculator": "asymptotic", **{name: getattr(self, name) for name in names}, "expected_set": expected}
+
+    def summary(self) -> Summary:
+        """Return best fit, q and p-values, observed and expected."""
+        facts = [("best fit", f"{self.mu_hat:.5g}"), ("q observed", f"{self.q_obs:.6g}")]
+        if self.cls is None or self.expected_cls is None:
+            title = f"{self.poi} = 0, asymptotic ({self.test_stat})"
+            facts += [("p0", f"{self.clsb:.4g}"), ("Z", f"{self.z:.4g}")]
+            low, less, median, more, high = (f"{p:.4g}" for p in self.expected_clsb)
+            facts += [(f"p0 expected for {self.poi} = 1", median)]
+            facts += [("within 1 sigma", f"{less} to {more}"), ("within 2 sigma", f"{low} to {high}")]
+        else:
+            title = f"{self.poi} = {self.mu_test:g}, asymptotic ({self.test_stat})"
+            facts += [("CLs+b", f"{self.clsb:.4g}"), ("CLb", f"{self.clb:.4g}"), ("CLs", f"{self.cls:.4g}")]
+            facts += band(self.expected_cls)
+        return Summary(title, tuple(facts))
 
 
 class AsymptoticCalculator:
