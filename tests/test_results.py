@@ -20,8 +20,12 @@ from nsmath.cli.output import finite, json_text
 from nsmath.fitting.fit import fit
 from nsmath.fitting.inspection import inspection
 from nsmath.infer.asymptotic_api import hypotest, upper_limit
+from nsmath.infer.goodness import goodness_of_fit
 from nsmath.infer.hypotest import hypotest_toys, toy_upper_limit
+from nsmath.infer.intervals import intervals
 from nsmath.infer.limit_curve import Crossing
+from nsmath.infer.ranking import ranking
+from nsmath.infer.scan import scan
 from nsmath.infer.single_toy import single_toy
 from nsmath.infer.teststats import test_statistic as statistic_named
 from nsmath.model.model import Model
@@ -91,7 +95,14 @@ def examples() -> dict[str, list[Result]]:
     done = run_study(study, threads=1)
     bad = json.loads(json.dumps(FIXTURES["F2"]))
     bad["channels"][0]["name"] = NAME
+    edges, ranked = intervals(model, levels=(0.6827, 0.95)), ranking(model)
+    profiles = [
+        edges, edges.intervals[0], edges.intervals[0].lower, edges.intervals[0].upper, ranked, ranked.parameters[0],
+        ranked.parameters[0].postfit_impact[0], scan(model, NAME), scan(model, [NAME, "u[0]"]),
+        goodness_of_fit(model), goodness_of_fit(model, n_toys=20),
+    ]  # fmt: skip
     everything = [
+        *profiles,
         best, fit(model), fit(model, fixed={NAME: 1.0}), *toys, toys[0].expected_set,
         limits, toy, toy.free, hypotest(model, 1.0), hypotest(model, 1.0, test_stat="q0"), upper_limit(model),
         upper_limit(far), *looked, looked[0].modifiers[0], looked[1].postfit[0], looked[1].postfit[0].all,
