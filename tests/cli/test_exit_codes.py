@@ -55,6 +55,16 @@ def untrusted(folder: Path, patch: pytest.MonkeyPatch) -> tuple[int, bool]:
     return code, "n_nonconverged" in json.loads(out.read_text())
 
 
+def fits_of_a_scan_fail(folder: Path, _: pytest.MonkeyPatch) -> tuple[int, bool]:
+    out = folder / "o.json"
+    # Nothing is expected at mu = 0, where there are events.
+    document = one_channel(sample("s", [50.0], mu()), observed=[52.0])
+    arguments = ["--range", "0:2:3", "-q", "-o", str(out)]
+    code = code_of(["scan", "-i", saved(folder, document), *arguments])
+    rises = json.loads(out.read_text())["twice_delta_nll"]
+    return code, rises[0] is None and None not in rises[1:]
+
+
 def observed_fit_fails(folder: Path, _: pytest.MonkeyPatch) -> tuple[int, bool]:
     out = folder / "o.json"
     return code_of(["hypotest-toys", "-i", saved(folder, HOPELESS), *TOYS, "-o", str(out)]), not out.exists()
@@ -103,6 +113,7 @@ def interrupted(folder: Path, _: pytest.MonkeyPatch) -> tuple[int, bool]:
 CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], tuple[int, bool]]] = {
     "done": done,
     "no trustworthy result": untrusted,
+    "`scan`, `intervals`, `ranking`": fits_of_a_scan_fail,
     "a fit to the observed data": observed_fit_fails,
     "`nsmath run`": point_fails,
     "the reader of stdout": reader_goes,
