@@ -54,7 +54,7 @@ def test_the_python_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert "mu_sig = " in printed
     assert "CONVERGED" in printed
-    assert printed.count("ToyTestResult(") == 3
+    assert printed.count("ToyTestResult: mu_sig") == 3
 
 
 def test_the_readme_has_two_shell_blocks_and_the_second_runs_the_tests() -> None:

@@ -23,8 +23,9 @@ LAYERS = (
     "study",
     "viz",
     "cli",
+    "pyhf",
 )
-FOUNDATION = {"errors", "_typing", "paths", "__init__", "__main__"}
+FOUNDATION = {"errors", "_typing", "paths", "summary", "__init__", "__main__"}
 # Package -> the files that may import it; everything else must do without.
 CONFINED = {
     "numba": ("backends/jit.py", "backends/cpu_functions.py", "backends/cpu_strips.py"),

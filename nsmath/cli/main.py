@@ -38,6 +38,7 @@ COMMANDS = {
     "patch": ("nsmath.cli.patch", "patch_group", "Patch sets: list, extract, apply, verify."),
     "info": ("nsmath.cli.info", "info_command", "Versions, BLAS, threads, devices and cache folders."),
     "example": ("nsmath.cli.example", "example_command", "The example workspace that nsmath ships."),
+    "completion": ("nsmath.cli.completion", "completion_command", "The completion script of bash, zsh or fish."),
     "plans": ("nsmath.cli.plans", "plans_group", "Tuned plans in the cache: list, show, clear."),
 }
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -57,6 +58,10 @@ class LazyGroup(click.Group):
             return None
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        if ctx.resilient_parsing:  # so click parses while it completes, and never else
+            from nsmath.cli.completion import complete_paths
+
+            complete_paths(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
-    from nsmath.infer.limit_curve import Crossing
     from nsmath.infer.toy_limit import ToyLimitResult
     from nsmath.viz.files import Figures
 
@@ -117,22 +116,15 @@ def _figures(result: ToyLimitResult | AsymptoticLimitResult) -> Figures:
     return {"cls": limit_figure(result)}
 
 
-def limit_text(limit: Crossing) -> str:
-    """Return a limit for people; what is known where there is none."""
-    if limit.mu is None:
-        return f"> {limit.beyond:g}"
-    return with_error(limit.mu, limit.error)
-
-
 def _print_crossings(result: ToyLimitResult | AsymptoticLimitResult, output: str | None) -> Console:
     out = console(output)
     first = result.points[0]
     out.print(
         f"[bold]upper limits on {first.poi} at {result.cl:.4g} C.L.[/bold]  ({first.measurement}, {first.test_stat})"
     )
-    out.print(f"  observed           [bold]{limit_text(result.observed)}[/bold]")
+    out.print(f"  observed           [bold]{result.observed}[/bold]")
     for name, crossing in zip(("-2", "-1", " 0", "+1", "+2"), result.expected, strict=True):
-        out.print(f"  expected {name} sigma  {limit_text(crossing)}")
+        out.print(f"  expected {name} sigma  {crossing}")
     if any(crossing.mu is None for crossing in (result.observed, *result.expected)):
         out.print(
             f"  [yellow]>: not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi} in the "

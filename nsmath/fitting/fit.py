@@ -15,9 +15,11 @@ from nsmath.fitting.batch import best_fit, nominal_start, theta_of
 from nsmath.fitting.information import full_hessian
 from nsmath.fitting.linalg import positive_definite_inverse
 from nsmath.fitting.minimiser import FitStatus, Tolerances
+from nsmath.model.data import checked_data
 from nsmath.model.likelihood import nll_constant
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary, with_error
 
 logger = logging.getLogger("nsmath.fitting")
 
@@ -25,8 +27,8 @@ FIT_TOLERANCES = Tolerances(decrement=1e-13, scaled=1e-5)
 """A single fit is quoted by its parameters, whose error goes with the root of the decrement: 5e-7 of sigma here."""
 
 
-@dataclass(frozen=True, slots=True)
-class FitResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class FitResult(Result):
     """A best fit; arrays run over ``names``, shape (P,) or (P, P).
 
     Attributes
@@ -96,37 +98,27 @@ class FitResult:
             "backend": self.backend,
         }  # fmt: skip
 
-    def __repr__(self) -> str:
-        poi = f"{self.poi}={self[self.poi]:.5g}, " if self.poi else ""
-        return f"FitResult({poi}nll={self.nll:.6f}, {self.status.name}, {len(self.names)} parameters)"
+    def summary(self) -> Summary:
+        """Return the parameter of interest, NLL and status, and a table of all parameters."""
+        order = sorted(range(len(self.names)), key=lambda p: self.names[p] != self.poi)
+        facts = [("status", self.status.message), ("NLL", f"{self.nll:.9g}"), ("twice NLL", f"{self.twice_nll:.9g}")]
+        if self.poi:
+            at = self.names.index(self.poi)
+            facts.insert(0, (self.poi, with_error(self[self.poi], float(self.uncertainties[at]))))
+        if self.at_bound:
+            facts.append(("at a bound", ", ".join(self.at_bound)))
+        return Summary(f"fit of '{self.measurement}', {len(self.names)} parameters", tuple(facts),
+                       ("parameter", "value", "uncertainty", "note"), tuple(self._row(p) for p in order))  # fmt: skip
+
+    def _row(self, p: int) -> tuple[str, ...]:
+        name, error = self.names[p], float(self.uncertainties[p])
+        notes = (("POI", name == self.poi), ("fixed", self.is_fixed[p]), ("at a bound", name in self.at_bound))
+        shown = f"{error:.3g}" if np.isfinite(error) and not self.is_fixed[p] else ""
+        return name, f"{self.values[p]:.5g}", shown, ", ".join(note for note, holds in notes if holds)
 
 
 def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def checked_data(model: Model, data: Any, auxdata: Any) -> tuple[Array, Array]:
-    """Return main and auxiliary data as (B,) and (A,), the observed ones where None.
-
-    Raises
-    ------
-    ModelError
-        Wrong shape, negative or non-finite counts.
-    """
-    main = model.data if data is None else np.asarray(data, dtype=float)
-    aux = model.auxdata if auxdata is None else np.asarray(auxdata, dtype=float)
-    for name, array, size in (("data", main, len(model.data)), ("auxdata", aux, len(model.auxdata))):
-        if array.shape != (size,):
-            bins = ", ".join(f"{channel}: {n}" for channel, n in model.channels.items())
-            raise ModelError(
-                f"{name} has shape {array.shape}; expected ({size},)."
-                + (f" Bins by channel: {bins}. Auxiliary data goes into `auxdata`." if name == "data" else "")
-            )
-        if not np.isfinite(array).all():
-            raise ModelError(f"{name}[{int(np.argmin(np.isfinite(array)))}] is not finite.")
-    if (main < 0.0).any():
-        raise ModelError(f"data[{int(np.argmin(main))}] is {main.min():g}; a count cannot be negative.")
-    return main, aux
 
 
 def fit(

@@ -19,10 +19,11 @@ from nsmath.model.yields import ChannelYields, expected_yields, prefit_uncertain
 from nsmath.spec.modifiers import MODIFIERS
 from nsmath.spec.uses import each_modifier, path_of
 from nsmath.spec.workspace import LoadWarning, Workspace
+from nsmath.summary import Result, Summary, with_error
 
 
-@dataclass(frozen=True, slots=True)
-class ModifierSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class ModifierSummary(Result):
     """One modifier name: its types, constraint, number of parameters, and the channels and samples that it acts on."""
 
     name: str
@@ -43,9 +44,16 @@ class ModifierSummary:
             "samples": list(self.samples),
         }
 
+    def summary(self) -> Summary:
+        """Return type, constraint and where it acts."""
+        facts = (("type", ", ".join(self.types)), ("constraint", self.constraint),
+                 ("parameters", str(self.n_parameters)), ("channels", ", ".join(self.channels)),
+                 ("samples", ", ".join(self.samples)))  # fmt: skip
+        return Summary(f"modifier '{self.name}'", facts)
 
-@dataclass(frozen=True)
-class Inspection:
+
+@dataclass(frozen=True, repr=False)
+class Inspection(Result):
     """What a workspace means for one measurement.
 
     Attributes
@@ -112,8 +120,20 @@ class Inspection:
             found.append(entry)
         return found
 
-    def __repr__(self) -> str:
-        return f"Inspection({self.model!r}, {'no fit' if self.fit is None else self.fit.status.name})"
+    def summary(self) -> Summary:
+        """Return sizes, and observed and expected events of every channel."""
+        model = self.model
+        facts = (("POI", model.poi or "none"), ("parameters", str(len(model.names))),
+                 ("modifiers", str(len(self.modifiers))), ("warnings", str(len(self.workspace.warnings))),
+                 ("fit", "none" if self.fit is None else self.fit.status.message))  # fmt: skip
+        yields = [self.nominal] if self.postfit is None else [self.nominal, self.postfit]
+        rows = tuple(
+            (found[0].name, str(len(found[0].observed)), f"{found[0].observed.sum():.6g}",
+             *(with_error(each.all.total, each.all.total_uncertainty) for each in found))
+            for found in zip(*yields, strict=True)
+        )  # fmt: skip
+        columns = ("channel", "bins", "observed", "nominal", "fitted")
+        return Summary(f"inspection of '{model.measurement}'", facts, columns[: 3 + len(yields)], rows)
 
 
 def inspection(workspace: Workspace, model: Model, fit: FitResult | None = None) -> Inspection:

@@ -131,7 +131,7 @@ class Problem:
     ----------
     data, aux : (B, N) and (A, N), a column for each fit; host arrays or the backend's own columns.
     starts : start vectors (Z,), the first one tried first; each column may bring its own first start (Z, N).
-    fixed : (Z,) or (Z, N) parameters that keep their start.
+    fixed : (Z,) or (Z, N) parameters that keep their value in the first start, from whichever start a fit begins.
     matrix : (Z, Z) inverse information at the first start, for the cheap tier.
     poi : minimised index of the parameter that most often ends on a bound, -1 for none.
     kinks : minimised parameters whose interpolation has a kink at 0.
@@ -149,7 +149,11 @@ class Problem:
     def start(self, k: int, columns: IntArray) -> Array:
         """Return start ``k`` of these columns, (Z, n)."""
         start = self.starts[k]
-        return start[:, columns] if start.ndim == 2 else np.repeat(start[:, None], len(columns), 1)
+        mine = start[:, columns] if start.ndim == 2 else np.repeat(start[:, None], len(columns), 1)
+        if k == 0:
+            return mine
+        fixed = self.fixed_of(columns)
+        return np.where(fixed if fixed.ndim == 2 else fixed[:, None], self.start(0, columns), mine)
 
     def fixed_of(self, columns: IntArray) -> BoolArray:
         """Return the fixed mask of these columns."""

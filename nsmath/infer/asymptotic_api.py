@@ -10,7 +10,7 @@ from nsmath.errors import ModelError
 from nsmath.infer.asymptotic_limit import AsymptoticLimitResult, limits_by_asymptotics
 from nsmath.infer.asymptotics import AsymptoticCalculator, AsymptoticTestResult, checked_expected
 from nsmath.infer.observed import checked_mu
-from nsmath.infer.teststats import test_statistic
+from nsmath.infer.teststats import TestStatistic, test_statistic
 from nsmath.infer.toy_limit import checked_level, checked_statistic
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
@@ -21,16 +21,16 @@ SINGLE_FIT_WIDTH = 64
 
 @contextmanager
 def asymptotic_calculator(
-    model: Model, test_stat: str, expected_from: str, plan: Plan | None
+    model: Model, test_stat: str | TestStatistic, expected_from: str, plan: Plan | None
 ) -> Iterator[AsymptoticCalculator]:
-    """Yield a calculator on ``plan``, or on one that is made for it.
+    """Yield a calculator on ``plan``, or on one that is made for it; ``test_stat`` is a name, or the statistic itself.
 
     Raises
     ------
     OptionError, ModelError
         Unknown statistic or choice; a plan of another model.
     """
-    statistic = test_statistic(test_stat)
+    statistic = test_statistic(test_stat) if isinstance(test_stat, str) else test_stat
     checked_expected(expected_from)
     if plan is not None:
         if plan.model.digest != model.digest:

@@ -10,9 +10,10 @@ from typing import Any
 
 from nsmath.errors import FitError
 from nsmath.infer.asymptotics import AsymptoticCalculator, AsymptoticTestResult
-from nsmath.infer.limit_curve import FAR, Crossing
+from nsmath.infer.limit_curve import FAR, Crossing, limit_summary
 from nsmath.infer.pvalues import NSIGMA_ORDER
 from nsmath.infer.toy_limit import OBSERVED, gaussian_limits
+from nsmath.summary import Result, Summary
 
 logger = logging.getLogger("nsmath.asymptotics")
 
@@ -23,8 +24,8 @@ MAX_ROUNDS = 60
 CURVES: tuple[str | int, ...] = (OBSERVED, *NSIGMA_ORDER)
 
 
-@dataclass(frozen=True, slots=True)
-class AsymptoticLimitResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class AsymptoticLimitResult(Result):
     """Upper limits at confidence level ``cl``.
 
     Attributes
@@ -72,6 +73,12 @@ class AsymptoticLimitResult:
             "points": [{name: point.to_dict()[name] for name in own} for point in self.points],
             **{name: getattr(first, name) for name in shared},
         }  # fmt: skip
+
+    def summary(self) -> Summary:
+        """Return the limits, observed and expected."""
+        first = self.points[0]
+        n_mu = len(self.points)
+        return limit_summary(first.poi, "asymptotic", self.cl, self.observed, self.expected, first.mu_hat, n_mu)
 
 
 class _Search:

@@ -25,6 +25,7 @@ from nsmath.infer.pvalues import NSIGMA_ORDER
 from nsmath.infer.teststats import TestStatistic
 from nsmath.model.rates import rates as model_rates
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary, band
 
 logger = logging.getLogger("nsmath.asymptotics")
 
@@ -40,17 +41,24 @@ def upper_tail(z: float) -> float:
     return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
+def asymptotic_distance(statistic: TestStatistic, q: float, q_asimov: float) -> float:
+    """Return where an observed ``q`` lies on the -mu_hat / sigma axis, on which background alone is a unit normal at 0.
+
+    CCGV eqs. (57) for q_mu, (65) for q_mu_tilde and (52) for q_0, with sigma = mu / sqrt(q_asimov).
+    """
+    root, root_asimov = math.sqrt(max(q, 0.0)), math.sqrt(max(q_asimov, 0.0))
+    if statistic.is_tilde and root > root_asimov > 0.0:
+        return (q - q_asimov) / (2.0 * root_asimov)
+    return root - root_asimov
+
+
 def asymptotic_pvalues(statistic: TestStatistic, q: float, q_asimov: float) -> tuple[float, float]:
     """Return (CLs+b, CLb) of an observed ``q``, with ``q_asimov`` of the other hypothesis' Asimov data.
 
-    CCGV eqs. (57), (59) for q_mu and (65), (66) for q_mu_tilde, with sigma = mu / sqrt(q_asimov); for q_0 the first is
-    its p-value, eq. (52).
+    CCGV eqs. (59) for q_mu and (66) for q_mu_tilde; for q_0 the first is its p-value, eq. (52).
     """
-    root, root_asimov = math.sqrt(max(q, 0.0)), math.sqrt(max(q_asimov, 0.0))
-    distance = root - root_asimov
-    if statistic.poi_above is not None and root > root_asimov > 0.0:
-        distance = (q - q_asimov) / (2.0 * root_asimov)
-    return upper_tail(distance + root_asimov), upper_tail(distance)
+    distance = asymptotic_distance(statistic, q, q_asimov)
+    return upper_tail(distance + math.sqrt(max(q_asimov, 0.0))), upper_tail(distance)
 
 
 def expected_pvalues(q_asimov: float) -> tuple[list[float], list[float]]:
@@ -59,8 +67,8 @@ def expected_pvalues(q_asimov: float) -> tuple[list[float], list[float]]:
     return [upper_tail(n + root) for n in NSIGMA_ORDER], [upper_tail(n) for n in NSIGMA_ORDER]
 
 
-@dataclass(frozen=True, slots=True)
-class AsymptoticTestResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class AsymptoticTestResult(Result):
     """The asymptotic test of one mu.
 
     Attributes
@@ -109,6 +117,21 @@ class AsymptoticTestResult:
             "cls": None if self.expected_cls is None else list(self.expected_cls),
         }
         return {"calculator": "asymptotic", **{name: getattr(self, name) for name in names}, "expected_set": expected}
+
+    def summary(self) -> Summary:
+        """Return best fit, q and p-values, observed and expected."""
+        facts = [("best fit", f"{self.mu_hat:.5g}"), ("q observed", f"{self.q_obs:.6g}")]
+        if self.cls is None or self.expected_cls is None:
+            title = f"{self.poi} = 0, asymptotic ({self.test_stat})"
+            facts += [("p0", f"{self.clsb:.4g}"), ("Z", f"{self.z:.4g}")]
+            low, less, median, more, high = (f"{p:.4g}" for p in self.expected_clsb)
+            facts += [(f"p0 expected for {self.poi} = 1", median)]
+            facts += [("within 1 sigma", f"{less} to {more}"), ("within 2 sigma", f"{low} to {high}")]
+        else:
+            title = f"{self.poi} = {self.mu_test:g}, asymptotic ({self.test_stat})"
+            facts += [("CLs+b", f"{self.clsb:.4g}"), ("CLb", f"{self.clb:.4g}"), ("CLs", f"{self.cls:.4g}")]
+            facts += band(self.expected_cls)
+        return Summary(title, tuple(facts))
 
 
 class AsymptoticCalculator:

@@ -27,6 +27,7 @@ from nsmath.model.model import Model
 from nsmath.model.rates import rates as model_rates
 from nsmath.plan.plan import Plan, Worker
 from nsmath.store.ranges import tiles
+from nsmath.summary import Result, Summary, with_error
 
 logger = logging.getLogger("nsmath.toys")
 
@@ -34,8 +35,8 @@ Progress = Callable[[int, int, str], None]
 PILOT_TOYS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class GoodnessOfFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class GoodnessOfFit(Result):
     """How well the best fit describes the data.
 
     Attributes
@@ -72,10 +73,14 @@ class GoodnessOfFit:
         result["p_toys_bracket"] = None if self.p_toys_bracket is None else list(self.p_toys_bracket)
         return result
 
-    def __repr__(self) -> str:
+    def summary(self) -> Summary:
+        """Return the statistic and its p-values."""
         chi2 = "undefined" if self.p_chi2 is None else f"{self.p_chi2:.4g}"
-        toys = "" if self.p_toys is None else f", p by {self.n_toys} toys {self.p_toys:.4g} +- {self.p_toys_error:.2g}"
-        return f"GoodnessOfFit({self.statistic:.5g} for {self.n_dof} degrees of freedom, p {chi2}{toys})"
+        facts = [("2 delta NLL", f"{self.statistic:.5g}"), ("degrees of freedom", str(self.n_dof)), ("p by chi2", chi2)]
+        if self.n_toys:
+            facts.append(("p by toys", with_error(self.p_toys, self.p_toys_error, self.p_toys_upper)))
+            facts.append(("toys", f"{self.n_toys}, {self.n_failed} failed"))
+        return Summary(f"goodness of fit of '{self.measurement}', against the saturated model", tuple(facts))
 
 
 def upper_chi2(x: float, n_dof: int) -> float:

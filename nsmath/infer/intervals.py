@@ -20,6 +20,7 @@ from nsmath.infer.profile import ProfileLikelihood, plan_for
 from nsmath.infer.scan import chi2_quantile, natural_width
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary, with_error
 
 logger = logging.getLogger("nsmath.profile")
 
@@ -34,8 +35,8 @@ MAX_RESTARTS = 3
 Progress = Callable[[int, int, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+@dataclass(frozen=True, slots=True, repr=False)
+class Edge(Result):
     """One end of an interval.
 
     Attributes
@@ -52,9 +53,16 @@ class Edge:
         """Return a dictionary for JSON."""
         return {"value": self.value, "status": self.status, "bound": self.bound}
 
+    def __str__(self) -> str:
+        return self.status if self.value is None else f"{self.value:.5g}"
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+    def summary(self) -> Summary:
+        """Return where the interval ends, or why it is not known."""
+        return Summary(f"edge of an interval, {self.status}", (("value", str(self)), ("bound", f"{self.bound:.5g}")))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Interval(Result):
     """The interval of one parameter at one confidence level; ``uncertainty`` is the Hessian's, None at a bound."""
 
     name: str
@@ -71,9 +79,15 @@ class Interval:
             "lower": self.lower.to_dict(), "upper": self.upper.to_dict(),
         }  # fmt: skip
 
+    def summary(self) -> Summary:
+        """Return best fit and edges."""
+        facts = (("best fit", with_error(self.value, self.uncertainty)), ("lower", str(self.lower)),
+                 ("upper", str(self.upper)))  # fmt: skip
+        return Summary(f"{self.name} at {100.0 * self.level:g} % C.L., profile likelihood", facts)
 
-@dataclass(frozen=True, slots=True)
-class IntervalsResult:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class IntervalsResult(Result):
     """Profile-likelihood intervals: one `Interval` for each parameter and level.
 
     Attributes
@@ -114,17 +128,20 @@ class IntervalsResult:
             "backend": self.backend,
         }
 
-    def __repr__(self) -> str:
-        def side(edge: Edge, value: float) -> str:
-            return f"{edge.value - value:+.4g}" if edge.value is not None else f"({edge.status})"
+    def summary(self) -> Summary:
+        """Return how many edges failed, and a table of the intervals, as shifts from the best fit."""
 
-        rows = [
-            f"{each.name} = {each.value:.5g} {side(each.upper, each.value)} {side(each.lower, each.value)} "
-            f"at {100.0 * each.level:g} %"
-            for each in self.intervals[:6]
-        ]
-        more = [f"... {len(self.intervals) - 6} more"] if len(self.intervals) > 6 else []
-        return "IntervalsResult(" + ";\n  ".join(rows + more) + ")"
+        def shift(edge: Edge, value: float) -> str:
+            return edge.status if edge.value is None else f"{edge.value - value:+.4g}"
+
+        rows = tuple(
+            (each.name, f"{100.0 * each.level:g} %", f"{each.value:.5g}", shift(each.lower, each.value),
+             shift(each.upper, each.value))
+            for each in self.intervals
+        )  # fmt: skip
+        facts = (("conditional fits", str(self.n_fits)), ("edges that failed", str(self.n_failed)))
+        columns = ("parameter", "C.L.", "best fit", "down", "up")
+        return Summary(f"profile-likelihood intervals of '{self.measurement}'", facts, columns, rows)
 
 
 def intervals(

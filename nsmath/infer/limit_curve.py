@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nsmath.summary import Summary, band, with_error
+
 WINDOW = 5.0
 """Points whose CLs is within this factor of the level shape the curve around the crossing."""
 CLOSE = 0.02
@@ -36,6 +38,19 @@ class Crossing:
     mu: float | None
     error: float | None
     beyond: float | None = None
+
+    def __str__(self) -> str:
+        return f"> {self.beyond:g}" if self.mu is None else with_error(self.mu, self.error)
+
+
+def limit_summary(
+    poi: str, calculator: str, cl: float, observed: Crossing, expected: Sequence[Crossing], best_fit: float, n_mu: int
+) -> Summary:
+    """Return the summary of observed and expected limits."""
+    names = [label for label, _ in band([crossing.mu for crossing in expected])]
+    facts = [("observed", str(observed)), *zip(names, map(str, expected), strict=True)]
+    facts += [("best fit", f"{best_fit:.5g}"), ("values tested", str(n_mu))]
+    return Summary(f"upper limits on {poi} at {cl:.6g} CL, {calculator}", tuple(facts))
 
 
 def bracket(points: Sequence[CurvePoint], level: float) -> tuple[float, float | None]:

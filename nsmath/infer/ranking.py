@@ -19,12 +19,13 @@ from nsmath.infer.profile import ProfileLikelihood, plan_for
 from nsmath.model.model import Model
 from nsmath.model.yields import prefit_uncertainties
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary, with_error
 
 SIDES = (-1.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Impact:
+@dataclass(frozen=True, slots=True, repr=False)
+class Impact(Result):
     """What holding a parameter at ``value`` does to the POI.
 
     Attributes
@@ -41,9 +42,17 @@ class Impact:
         """Return a dictionary for JSON."""
         return {"value": self.value, "shift": self.shift, "is_cut": self.is_cut}
 
+    def __str__(self) -> str:
+        return "failed" if self.shift is None else f"{self.shift:+.3g}"
 
-@dataclass(frozen=True, slots=True)
-class RankedParameter:
+    def summary(self) -> Summary:
+        """Return the shift."""
+        where = f"held at {self.value:.5g}" + (", its bound" if self.is_cut else "")
+        return Summary(f"impact of a parameter {where}", (("shift of the POI", str(self)),))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RankedParameter(Result):
     """One nuisance parameter.
 
     Attributes
@@ -78,9 +87,24 @@ class RankedParameter:
             row[name] = None if pair is None else {"down": pair[0].to_dict(), "up": pair[1].to_dict()}
         return row
 
+    @property
+    def impacts(self) -> tuple[str, str]:
+        """The impacts after the fit in words, down and up."""
+        down, up = self.postfit_impact or ("", "")
+        return str(down), str(up)
 
-@dataclass(frozen=True, slots=True)
-class RankingResult:
+    def summary(self) -> Summary:
+        """Return best fit, pull and impacts."""
+        numbers = (("pull", self.pull), ("constraint", self.constraint))
+        facts = [("best fit", with_error(self.value, self.uncertainty))]
+        facts += [(name, f"{value:.3g}") for name, value in numbers if value is not None]
+        for label, pair in (("after", self.postfit_impact), ("before", self.prefit_impact)):
+            facts += [(f"impact {label} the fit", f"{pair[0]} {pair[1]}")] if pair is not None else []
+        return Summary(f"nuisance parameter {self.name}", tuple(facts))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RankingResult(Result):
     """Nuisance parameters by their impact on the POI, the largest first.
 
     Attributes
@@ -110,10 +134,16 @@ class RankingResult:
         result["parameters"] = [row.to_dict() for row in self.parameters]
         return result
 
-    def __repr__(self) -> str:
-        error = "" if self.mu_uncertainty is None else f" +- {self.mu_uncertainty:.4g}"
-        first = ", ".join(f"{row.name} {row.size:.3g}" for row in self.parameters[:3])
-        return f"RankingResult({self.poi} = {self.mu_hat:.5g}{error}; largest impacts: {first or 'none'})"
+    def summary(self) -> Summary:
+        """Return the POI, and a table of the parameters, those with the largest impact first."""
+        facts = ((self.poi, with_error(self.mu_hat, self.mu_uncertainty)), ("refits", str(self.n_fits)),
+                 ("refits that failed", str(self.n_failed)))  # fmt: skip
+        rows = tuple(
+            (row.name, *("" if x is None else f"{x:.3g}" for x in (row.pull, row.constraint)), *row.impacts)
+            for row in self.parameters
+        )
+        columns = ("parameter", "pull", "constraint", "impact down", "impact up")
+        return Summary(f"impacts of nuisance parameters on {self.poi}, '{self.measurement}'", facts, columns, rows)
 
 
 def ranking(model: Model, parameters: Sequence[str] | None = None, *, plan: Plan | None = None) -> RankingResult:

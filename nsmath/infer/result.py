@@ -10,15 +10,16 @@ from typing import Any
 from nsmath.fitting.minimiser import FitStatus
 from nsmath.infer.pvalues import NSIGMA_ORDER, Tail, expected_band, ratio, tail
 from nsmath.infer.stopping import StoppingRule, Verdict, stopping_dict
-from nsmath.infer.teststats import TestStatistic
+from nsmath.infer.teststats import TEST_STATISTICS, TestStatistic
 from nsmath.store.ensemble import Ensemble, Work
+from nsmath.summary import Result, Summary, band, with_error
 
 MAX_FAILED_SHARE = 0.01
 """Share of an ensemble's toys that may fail; the numbers of a test with more are not to be trusted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedSet:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpectedSet(Result):
     """The band that background alone would give: an entry for each of ``nsigma_order``; see `expected_band`.
 
     ``expected_from``: ``data``, toys at the conditional fits to the observed data, or ``nominal``, toys at the
@@ -36,9 +37,15 @@ class ExpectedSet:
         lists = {name: list(getattr(self, name)) for name in self.__slots__ if name != "expected_from"}
         return {"expected_from": self.expected_from, **lists}
 
+    def summary(self) -> Summary:
+        """Return the five values with their errors; a bound where toys give none."""
+        names = [label for label, _ in band(self.cls)]
+        values = [with_error(*three) for three in zip(self.cls, self.cls_error, self.cls_upper, strict=True)]
+        return Summary(f"CLs expected from {self.expected_from}", tuple(zip(names, values, strict=True)))
 
-@dataclass(frozen=True, slots=True)
-class ToyTestResult:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToyTestResult(Result):
     """Outcome of a toy-based test; numbers that toys cannot give are None, with a bound beside them.
 
     Attributes
@@ -105,14 +112,23 @@ class ToyTestResult:
         result["cls_bracket"] = list(self.bracket) if self.bracket else None
         return result
 
-    def __repr__(self) -> str:
-        def shown(value: float | None, error: float | None) -> str:
-            return "undefined" if value is None else f"{value:.4g}" + (f" +- {error:.2g}" if error else "")
-
-        return (
-            f"ToyTestResult({self.poi}={self.mu_test:g}, CLs={shown(self.cls, self.cls_error)}, "
-            f"q_obs={self.q_obs:.6g}, toys {self.n_toys['b']} + {self.n_toys['sb']})"
-        )
+    def summary(self) -> Summary:
+        """Return best fit, q and p-values with their errors, observed and expected, and the number of toys."""
+        facts = [("best fit", f"{self.mu_hat:.5g}"), ("q observed", f"{self.q_obs:.6g}")]
+        if TEST_STATISTICS[self.test_stat].tests_null:
+            title = f"{self.poi} = 0, toys ({self.test_stat}; alternative {self.mu_test:g})"
+            facts += [("p0", with_error(self.p0, self.p0_error, self.p0_upper))]
+            facts += [("Z", "undefined" if self.z0 is None else f"{self.z0:.4g}")]
+        else:
+            title = f"{self.poi} = {self.mu_test:g}, toys ({self.test_stat})"
+            facts += [("CLs+b", with_error(self.clsb, self.clsb_error, self.clsb_upper))]
+            facts += [("CLb", with_error(self.clb, self.clb_error, self.clb_upper))]
+            facts += [("CLs", with_error(self.cls, self.cls_error, self.cls_upper))]
+        if self.expected_set is not None:
+            facts += self.expected_set.summary().facts
+        failed = sum(self.n_nonconverged.values()) + sum(self.n_error.values())
+        facts.append(("toys", f"{self.n_toys['b']} + {self.n_toys['sb']}, {failed} failed"))
+        return Summary(title, tuple(facts))
 
 
 def untrusted(result: ToyTestResult) -> str | None:

@@ -16,6 +16,7 @@ from nsmath.fitting.minimiser import FitStatus
 from nsmath.infer.profile import ProfileLikelihood, plan_for
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary, with_error
 
 SCAN_SIGMAS = 3.0
 """Half width of a range that is not given, in standard deviations of the Hessian."""
@@ -36,8 +37,8 @@ def chi2_quantile(level: float, n_parameters: int) -> float:
     return -2.0 * math.log1p(-level)
 
 
-@dataclass(frozen=True, slots=True)
-class ScanResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ScanResult(Result):
     """The profile likelihood on a grid.
 
     Attributes
@@ -93,10 +94,19 @@ class ScanResult:
             "backend": self.backend,
         }
 
-    def __repr__(self) -> str:
+    def summary(self) -> Summary:
+        """Return grid and best fit; for one parameter a table of the rise."""
         grid = " x ".join(str(len(values)) for values in self.values)
-        at = ", ".join(f"{name}={best:.5g}" for name, best in zip(self.parameters, self.best, strict=True))
-        return f"ScanResult({grid} points, best fit {at}, {self.n_failed} failed)"
+        pairs = zip(self.parameters, self.best, self.uncertainties, strict=True)
+        facts = [(name, with_error(best, error)) for name, best, error in pairs]
+        facts += [("points", f"{grid}, {self.n_failed} failed")]
+        facts += [(f"{100.0 * level:.4g} % C.L. below", f"{rise:.4g}") for level, rise in self.levels.items()]
+        title = f"profile likelihood of {', '.join(self.parameters)}, '{self.measurement}'"
+        if len(self.parameters) > 1:
+            return Summary(title, tuple(facts))
+        rises = zip(self.values[0], self.twice_delta_nll, strict=True)
+        rows = tuple((f"{x:.5g}", f"{rise:.5g}" if math.isfinite(rise) else "failed") for x, rise in rises)
+        return Summary(title, tuple(facts), (self.parameters[0], "2 delta NLL"), rows)
 
 
 def _number(value: float) -> float | None:

@@ -16,10 +16,11 @@ from nsmath.infer.sampling import HYPOTHESES
 from nsmath.infer.teststats import TestStatistic
 from nsmath.infer.toys import run_toys
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary
 
 
-@dataclass(frozen=True, slots=True)
-class ToyFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class ToyFit(Result):
     """A fit of the toy: ``values`` (P,), ``nll`` relative to the saturated model."""
 
     values: Array
@@ -36,9 +37,15 @@ class ToyFit:
             "exact_newton": self.exact_newton,
         }  # fmt: skip
 
+    def summary(self) -> Summary:
+        """Return NLL and how the fit ended."""
+        facts = (("status", self.status.message), ("NLL, saturated", f"{self.nll:.6g}"),
+                 ("iterations", f"{self.n_iterations}{', exact Newton' if self.exact_newton else ''}"))  # fmt: skip
+        return Summary("fit of a toy", facts)
 
-@dataclass(frozen=True, slots=True)
-class SingleToy:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SingleToy(Result):
     """Toy ``index`` of one hypothesis.
 
     Attributes
@@ -73,6 +80,19 @@ class SingleToy:
             **{name: getattr(self, name).tolist() for name in arrays},
             "free": self.free.to_dict(), "conditional": self.conditional.to_dict(),
         }  # fmt: skip
+
+    def summary(self) -> Summary:
+        """Return q and how the fits ended, and a table of both fits."""
+        facts = (
+            ("q", "failed" if self.q is None else f"{self.q:.6g}"),
+            ("best fit", f"{self.mu_hat:.5g}"),
+            ("free fit", self.free.status.message),
+            ("conditional fit", self.conditional.status.message),
+        )
+        pairs = zip(self.names, self.free.values, self.conditional.values, strict=True)
+        rows = tuple((name, f"{free:.5g}", f"{held:.5g}") for name, free, held in pairs)
+        title = f"toy {self.index} of hypothesis {self.hypothesis}, seed {self.seed}, mu = {self.mu_test:g}"
+        return Summary(title, facts, ("parameter", "free fit", "conditional fit"), rows)
 
 
 def single_toy(

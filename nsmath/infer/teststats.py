@@ -27,6 +27,7 @@ class TestStatistic:
     poi_above : lower bound that the free fit's POI must respect; None for the model's own.
     one_sided : ``upper``: q = 0 where mu_hat exceeds the tested mu; ``lower``: where it is below.
     tests_null : the tested value is mu = 0, and the alternative is the given mu.
+    is_tilde : asymptotic p-values are those of q_mu_tilde, eqs. (65) and (66).
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -37,6 +38,7 @@ class TestStatistic:
     poi_above: float | None
     one_sided: str
     tests_null: bool
+    is_tilde: bool = False
 
     def tested_mu(self, mu: float) -> float:
         """Return the value of the POI in the conditional fit."""
@@ -60,7 +62,7 @@ TEST_STATISTICS: dict[str, TestStatistic] = {
     for row in (
         # With mu_hat < 0 eq. (16) takes the conditional fit at 0 in place of the free one; for a likelihood with
         # one minimum in mu that is the free fit with mu >= 0.
-        TestStatistic("qtilde", "q_mu_tilde", "eq. (16)", 0.0, "upper", False),
+        TestStatistic("qtilde", "q_mu_tilde", "eq. (16)", 0.0, "upper", False, is_tilde=True),
         TestStatistic("q", "q_mu", "eq. (14)", None, "upper", False),
         TestStatistic("q0", "q_0", "eq. (12)", None, "lower", True),
     )

@@ -13,11 +13,12 @@ import numpy as np
 from nsmath.errors import FitError, OptionError
 from nsmath.fitting.batch import nominal_start, setup, z_index
 from nsmath.infer.calculator import ToyCalculator
-from nsmath.infer.limit_curve import Crossing, CurvePoint, found, next_mu
+from nsmath.infer.limit_curve import Crossing, CurvePoint, found, limit_summary, next_mu
 from nsmath.infer.pvalues import NSIGMA_ORDER
 from nsmath.infer.result import ToyTestResult
 from nsmath.infer.teststats import TestStatistic
 from nsmath.plan.plan import Plan
+from nsmath.summary import Result, Summary, with_error
 
 logger = logging.getLogger("nsmath.toys")
 
@@ -26,8 +27,8 @@ OBSERVED = "observed"
 CURVES: tuple[str | int, ...] = (OBSERVED, *NSIGMA_ORDER)
 
 
-@dataclass(frozen=True, slots=True)
-class ToyLimitResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ToyLimitResult(Result):
     """Upper limits at confidence level ``cl``.
 
     Attributes
@@ -76,6 +77,12 @@ class ToyLimitResult:
             "points": [{name: point.to_dict()[name] for name in own} for point in self.points],
             **{name: first[name] for name in shared},
         }  # fmt: skip
+
+    def summary(self) -> Summary:
+        """Return the limits, observed and expected."""
+        first = self.points[0]
+        n_mu = len(self.points)
+        return limit_summary(first.poi, "toys", self.cl, self.observed, self.expected, first.mu_hat, n_mu)
 
 
 def curve(points: Iterable[ToyTestResult], which: str | int) -> list[CurvePoint]:
@@ -158,7 +165,7 @@ def limits_by_toys(
     while todo:
         for mu in todo:
             tests[mu] = calculator.at(mu, n_toys, expected=True)
-            logger.info("limit: %r", tests[mu])
+            logger.info("limit: CLs of %g is %s", mu, with_error(tests[mu].cls, tests[mu].cls_error))
         wanted = [next_mu(curve(tests.values(), which), level, mu_max) for which in CURVES]
         todo = _distinct([mu for mu in wanted if mu is not None], tests, mu_max)
         if todo and len(tests) + len(todo) > max_points:

@@ -10,10 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nsmath._typing import Array, BoolArray
 from nsmath.errors import ModelError
 from nsmath.formulas.interpolation import Interpolation, interpolation
+from nsmath.model.data import checked_data
 from nsmath.model.lowering import lower
 from nsmath.model.parameters import Parameter, ParameterBlock, model_parameters, poi_index
 from nsmath.model.tensors import ModelTensors
@@ -95,11 +97,13 @@ class Model:
             source=_Source(channels, blocks),
         )
 
-    def _relowered(self, parameters: tuple[Parameter, ...], *, profile: bool = True) -> Model:
-        """Return this model with other parameters, or without profiled and inert ones."""
+    def _relowered(
+        self, parameters: tuple[Parameter, ...], *, observed: Array | None = None, profile: bool = True
+    ) -> Model:
+        """Return this model with other parameters or observed events, or without profiled and inert ones."""
         tensors = lower(
             self.source.channels, parameters, self.source.blocks, poi=self.poi_index, interp=self.interp,
-            observed=list(self.data), profile=profile,
+            observed=list(self.data if observed is None else observed), profile=profile,
         )  # fmt: skip
         return replace(self, parameters=parameters, tensors=tensors)
 
@@ -122,6 +126,50 @@ class Model:
                 )
             parameters[index] = replace(known, init=float(value), is_fixed=True)
         return self._relowered(tuple(parameters))
+
+    def with_data(self, data: ArrayLike | None = None, auxdata: ArrayLike | None = None) -> Model:
+        """Return this model with other observed data, main (B,) and auxiliary (A,); None leaves them.
+
+        Raises
+        ------
+        ModelError
+            Wrong shape, negative or non-finite counts.
+        """
+        main, aux = checked_data(self, data, auxdata)
+        values = iter(aux.tolist())
+        parameters = tuple(
+            known if known.constraint == "none" else replace(known, auxdata=next(values)) for known in self.parameters
+        )
+        return self._relowered(parameters, observed=main)
+
+    def with_starts(self, init: ArrayLike, lower: ArrayLike, upper: ArrayLike, is_fixed: ArrayLike) -> Model:
+        """Return this model with other start values, bounds and fixed parameters, each of shape (P,).
+
+        Raises
+        ------
+        ModelError
+            Wrong shape, bounds that are no interval, or a start value outside.
+        """
+        n = len(self.names)
+        starts, low, high = (np.asarray(x, dtype=float) for x in (init, lower, upper))
+        held = np.asarray(is_fixed, dtype=bool)
+        for what, array in (("init", starts), ("lower", low), ("upper", high), ("is_fixed", held)):
+            if array.shape != (n,):
+                raise ModelError(f"{what} has shape {array.shape}; the model has {n} parameters, so expected ({n},).")
+        for p, name in enumerate(self.names):
+            if not low[p] < high[p]:
+                raise ModelError(
+                    f"parameter {name!r} has the bounds [{low[p]:g}, {high[p]:g}]; expected lower < upper."
+                )
+            if not low[p] <= starts[p] <= high[p]:
+                raise ModelError(
+                    f"parameter {name!r} is to start at {starts[p]:g}, outside its bounds [{low[p]:g}, {high[p]:g}]. "
+                    "Change one of them."
+                )
+        columns = zip(self.parameters, starts.tolist(), low.tolist(), high.tolist(), held.tolist(), strict=True)
+        return self._relowered(
+            tuple(replace(known, init=x, lower=a, upper=b, is_fixed=f) for known, x, a, b, f in columns)
+        )
 
     @cached_property
     def unprofiled(self) -> Model:

@@ -10,13 +10,14 @@ import numpy as np
 from nsmath._typing import Array, IntArray
 from nsmath.model.model import Model
 from nsmath.model.rates import RateTable, rate_table, row_rates
+from nsmath.summary import Result, Summary, with_error
 
 _COLUMNS = 32
 """Parameter points evaluated at once: keeps the factors of large models in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Yield:
+@dataclass(frozen=True, slots=True, repr=False)
+class Yield(Result):
     """Expected events of one sample, or of all together, in one channel.
 
     Attributes
@@ -39,9 +40,18 @@ class Yield:
             "uncertainty": None if self.uncertainty is None else self.uncertainty.tolist(),
         }
 
+    def summary(self) -> Summary:
+        """Return the sum, and the events of every bin."""
+        errors = [None] * len(self.events) if self.uncertainty is None else self.uncertainty.tolist()
+        bins = zip(self.events.tolist(), errors, strict=True)
+        rows = tuple((str(b), with_error(events, error)) for b, (events, error) in enumerate(bins))
+        return Summary(
+            "expected events", (("all", with_error(self.total, self.total_uncertainty)),), ("bin", "events"), rows
+        )
 
-@dataclass(frozen=True, slots=True)
-class ChannelYields:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChannelYields(Result):
     """Observed and expected events of one channel; ``samples`` in file order."""
 
     name: str
@@ -59,6 +69,15 @@ class ChannelYields:
             **self.all.to_dict(),
             "samples": samples,
         }
+
+    def summary(self) -> Summary:
+        """Return observed and expected events, and those of every sample."""
+        facts = (("observed", f"{self.observed.sum():.6g}"),
+                 ("expected", with_error(self.all.total, self.all.total_uncertainty)))  # fmt: skip
+        rows = tuple((name, with_error(y.total, y.total_uncertainty)) for name, y in self.samples.items())
+        return Summary(
+            f"events in channel '{self.name}', {len(self.observed)} bins", facts, ("sample", "expected"), rows
+        )
 
 
 def prefit_uncertainties(model: Model) -> Array:

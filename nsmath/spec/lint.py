@@ -17,6 +17,7 @@ from nsmath.spec.uses import each_modifier, parameter_uses, path_of
 from nsmath.spec.warn import load_warnings
 from nsmath.spec.wording import names_along
 from nsmath.spec.workspace import Workspace
+from nsmath.summary import Result, Summary
 
 __all__ = ["Finding", "LintReport", "lint"]
 
@@ -26,8 +27,8 @@ _NOISE = 1e-9
 Stage = Literal["form", "contradictions", "warnings", "fit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(Result):
     """One thing that is wrong or doubtful.
 
     Attributes
@@ -64,9 +65,13 @@ class Finding:
         names = f" ({self.names})" if self.names and self.severity == "error" else ""
         return f"{self.path}{names}: {self.message}" if self.path else self.message
 
+    def summary(self) -> Summary:
+        """Return kind and message."""
+        return Summary(f"{self.severity}, {self.kind}", (("message", str(self)),))
 
-@dataclass(frozen=True, slots=True)
-class LintReport:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LintReport(Result):
     """All findings, in the order of the document within each stage.
 
     Attributes
@@ -102,6 +107,13 @@ class LintReport:
             "stages": list(self.stages),
             "findings": [finding.to_dict() for finding in self.findings],
         }
+
+    def summary(self) -> Summary:
+        """Return how many findings there are, and all of them."""
+        rows = tuple((finding.severity, finding.kind, str(finding)) for finding in self.findings)
+        title = f"{len(self.errors)} errors, {len(self.warnings)} warnings"
+        columns = ("severity", "kind", "message") if rows else ()
+        return Summary(title, (("looked at", ", ".join(self.stages)),), columns, rows)
 
 
 def lint(spec: object) -> LintReport:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nsmath.study.points import Point, Study
 from nsmath.study.tasks import Outcome
+from nsmath.summary import Result, Summary
 
 DONE, UNTRUSTED, FAILED, NOT_RUN = "done", "untrusted", "failed", "not run"
 """Done; done with too many toys that failed; no result, for an error; interrupted before it was finished."""
@@ -16,8 +17,8 @@ Label = tuple[str, float]
 """Name of a point, and the mu."""
 
 
-@dataclass(frozen=True, slots=True)
-class StudyRow:
+@dataclass(frozen=True, slots=True, repr=False)
+class StudyRow(Result):
     """One job of one point.
 
     Attributes
@@ -40,9 +41,15 @@ class StudyRow:
             "result": None if self.outcome is None else self.outcome.to_dict(),
         }  # fmt: skip
 
+    def summary(self) -> Summary:
+        """Return what became of the point, and the facts of its result."""
+        facts = [("status", self.status), *([] if self.error is None else [("error", self.error)])]
+        facts += [] if self.outcome is None else self.outcome.summary().facts
+        return Summary(f"point '{self.point.name}', mu = {self.mu:g}", tuple(facts))
 
-@dataclass(frozen=True, slots=True)
-class StudyResult:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StudyResult(Result):
     """All rows of a study, in its order.
 
     Attributes
@@ -119,6 +126,20 @@ class StudyResult:
             for row in self.rows
         ]
 
+    def summary(self) -> Summary:
+        """Return how many points are done, and the table of all."""
+        counts = ((status, str(self.count(status))) for status in (DONE, UNTRUSTED, FAILED, NOT_RUN))
+        # Columns that are empty everywhere tell nothing.
+        table = self.table()
+        columns = tuple(name for name in self.columns() if any(row[name] is not None for row in table))
+        rows = tuple(tuple(_cell(row[name]) for name in columns) for row in table)
+        title = f"study of {len(self.study.points)} points, {self.study.task_name}"
+        return Summary(title, tuple(fact for fact in counts if fact[1] != "0"), columns, rows)
+
 
 def _label(label: str, columns: list[str]) -> str:
     return f"patch_{label}" if label in columns else label
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

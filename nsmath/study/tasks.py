@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from nsmath.infer.calculator import ToyCalculator
 from nsmath.infer.hypotest import checked_options
@@ -14,6 +14,7 @@ from nsmath.infer.stopping import StoppingRule
 from nsmath.infer.teststats import TestStatistic
 from nsmath.infer.toy_limit import ToyLimitResult, checked_level, checked_statistic, limits_by_toys
 from nsmath.model.model import Model
+from nsmath.summary import Result
 
 TYPICAL_SEARCH = 10
 """Values of mu that the search for limits takes; progress only."""
@@ -22,11 +23,8 @@ Settings = Mapping[str, Any]
 """The keys of a point with their values: its own, else those of the study, else the defaults."""
 
 
-class Outcome(Protocol):
-    """What a task gives at one point: a record for JSON."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary for JSON."""
+Outcome: TypeAlias = Result
+"""What a task gives at one point."""
 
 
 class Task(Protocol):

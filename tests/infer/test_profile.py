@@ -55,6 +55,14 @@ def test_a_counting_experiment_is_scanned_as_its_closed_form_says():
     assert result.n_failed == 0
 
 
+def test_a_point_of_zero_likelihood_is_a_failed_fit_and_not_another_point():
+    # At mu = 0 nothing is expected where there are events; the best fit, from which fits start anew, is fine.
+    result = scan(Model.from_workspace(one_channel(sample("s", [50.0], mu()), observed=[52.0])), "mu",
+                  ranges=[(0.0, 2.0)], points=3)  # fmt: skip
+    assert np.isnan(result.twice_delta_nll[0]) and result.n_failed == 1
+    np.testing.assert_allclose(result.twice_delta_nll[1:], [saturated(50.0, 52.0), saturated(100.0, 52.0)], atol=1e-9)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_parameter_of_a_model_is_scanned_as_single_fits_with_it_held(name):
     model = Model.from_workspace(SHAPES[name])
