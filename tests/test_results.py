@@ -31,7 +31,9 @@ from nsmath.infer.teststats import test_statistic as statistic_named
 from nsmath.model.model import Model
 from nsmath.plan.plan import Plan
 from nsmath.spec.lint import lint
+from nsmath.spec.patchset import PatchSet
 from nsmath.spec.workspace import Workspace
+from nsmath.study.grid import signal_grid
 from nsmath.study.run import run_study
 from nsmath.summary import HTML_ROWS, TEXT_ROWS, Result, Summary, html_of, text_of
 
@@ -93,6 +95,11 @@ def examples() -> dict[str, list[Result]]:
         "points": [{"name": "a"}, {"workspace": "none.json"}],
     }
     done = run_study(study, threads=1)
+    step = {"op": "add", "path": "/channels/0/samples/0", "value": sample("t", [2.0], mu("mu_t"))}
+    patches = PatchSet(
+        ("good", "bad"), ((100,), (200,)), ("mass",), {}, ([step], [{**step, "path": "/channels/9/samples/0"}])
+    )
+    grid = signal_grid(FIXTURES["F2"], patches)
     bad = json.loads(json.dumps(FIXTURES["F2"]))
     bad["channels"][0]["name"] = NAME
     edges, ranked = intervals(model, levels=(0.6827, 0.95)), ranking(model)
@@ -102,7 +109,7 @@ def examples() -> dict[str, list[Result]]:
         goodness_of_fit(model), goodness_of_fit(model, n_toys=20),
     ]  # fmt: skip
     everything = [
-        *profiles,
+        *profiles, grid, *grid.points,
         best, fit(model), fit(model, fixed={NAME: 1.0}), *toys, toys[0].expected_set,
         limits, toy, toy.free, hypotest(model, 1.0), hypotest(model, 1.0, test_stat="q0"), upper_limit(model),
         upper_limit(far), *looked, looked[0].modifiers[0], looked[1].postfit[0], looked[1].postfit[0].all,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nsmath.errors import NsmathError, OptionError
 from nsmath.infer.asymptotic_api import SINGLE_FIT_WIDTH, hypotest, significance, upper_limit
@@ -22,30 +22,24 @@ from nsmath.plan.windowed import results_as_completed
 from nsmath.spec.patch import Patch
 from nsmath.spec.patchset import PatchSet, PatchValue
 from nsmath.spec.workspace import Workspace
+from nsmath.summary import Result, Summary
 
 Progress = Callable[[int, int, str], None]
 
 
-class Outcome(Protocol):
-    """What a task gives at one point."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary for JSON."""
-
-
-GRID_TASKS: dict[str, Callable[..., Outcome]] = {
+GRID_TASKS: dict[str, Callable[..., Any]] = {
     "hypotest": hypotest, "upper-limit": upper_limit, "significance": significance,
 }  # fmt: skip
 """What can be computed at every point -> the function of a model that does it, with its options."""
 
 
-@dataclass(frozen=True, slots=True)
-class GridPoint:
+@dataclass(frozen=True, slots=True, repr=False)
+class GridPoint(Result):
     """One patch: its name, its values by label, and the result, or the error in its place."""
 
     name: str
     values: dict[str, PatchValue]
-    outcome: Outcome | None
+    outcome: Result | None
     error: str | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,9 +47,16 @@ class GridPoint:
         result = None if self.outcome is None else self.outcome.to_dict()
         return {"name": self.name, "values": self.values, "error": self.error, "result": result}
 
+    def summary(self) -> Summary:
+        """Return the values of the patch, and its result or error."""
+        facts = [(label, str(value)) for label, value in self.values.items()]
+        facts += [("error", self.error)] if self.error is not None else []
+        facts += list(self.outcome.summary().facts) if self.outcome is not None else []
+        return Summary(f"patch {self.name}", tuple(facts))
 
-@dataclass(frozen=True, slots=True)
-class GridResult:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GridResult(Result):
     """The results of all patches, in the order of the set.
 
     Attributes
@@ -81,9 +82,19 @@ class GridResult:
             "points": [point.to_dict() for point in self.points],
         }
 
-    def __repr__(self) -> str:
-        return (
-            f"GridResult({self.task}, {len(self.points)} points over {', '.join(self.labels)}, {self.n_failed} failed)"
+    def summary(self) -> Summary:
+        """Return a row for each point: its values, and the first facts of its result."""
+        facts = (("points", f"{len(self.points)}"), ("failed", f"{self.n_failed}"))
+        found = [point.outcome.summary().facts for point in self.points if point.outcome is not None]
+        heads = [label for label, _ in found[0]] if found else []
+        rows = []
+        for point in self.points:
+            values = [str(value) for value in point.values.values()]
+            cells = [] if point.outcome is None else [value for _, value in point.outcome.summary().facts]
+            cells = cells if len(cells) == len(heads) else ["failed", *[""] * (len(heads) - 1)]
+            rows.append((point.name, *values, *cells))
+        return Summary(
+            f"{self.task} over {', '.join(self.labels)}", facts, ("patch", *self.labels, *heads), tuple(rows)
         )
 
 
