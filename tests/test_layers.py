@@ -22,6 +22,7 @@ LAYERS = (
     "infer",
     "study",
     "viz",
+    "report",
     "cli",
     "pyhf",
 )
@@ -39,6 +40,7 @@ CONFINED = {
     "jsonpatch": ("spec/patch.py", "spec/operations.py", "spec/patchset.py"),
     "matplotlib": ("viz/",),
     "mplhep": (),
+    "jinja2": ("report/",),
     "click": ("cli/",),
     "rich": ("cli/",),
     "cupy": (),

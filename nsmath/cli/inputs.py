@@ -26,38 +26,36 @@ EXAMPLE, EXAMPLE_WORD = paths.EXAMPLE, paths.EXAMPLE_WORD
 STDIN = "-"
 
 
-def document_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose a workspace; the command receives them as keywords."""
-    options = [
-        click.option(
-            "--input", "-i", "input_", required=True, metavar="FILE",
-            help=f"pyhf JSON workspace, '-' for stdin; the word '{EXAMPLE_WORD}' takes the one that nsmath ships.",
-        ),
-        click.option(
-            "--patch", "patches", multiple=True, metavar="FILE[:NAME]",
-            help="JSON patch, or one patch of a patch set by name; may be repeated, applied in order. A pattern in the "
-            "last one makes a grid (hypotest, upper-limit, significance).",
-        ),
-    ]  # fmt: skip
-    return functools.reduce(lambda f, option: option(f), reversed(options), function)
+def _with_options(options: list[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return lambda function: functools.reduce(lambda f, option: option(f), reversed(options), function)
 
 
-def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose a model; the command receives them as keywords."""
-    options = [
-        document_options,
-        click.option("--measurement", metavar="NAME", help="Measurement; the first one if not given."),
-        click.option("--poi", metavar="NAME", help="Parameter of interest, instead of the measurement's."),
-        click.option(
-            "--interp-defaults", type=click.Choice(["root", "pyhf"]), default="root",
-            help="Interpolation: root is code4 (normsys) and code4p (histosys), pyhf is code1 and code0.",
-        ),
-        click.option(
-            "--interp", "interp", multiple=True, metavar="TYPE=CODE",
-            help="Interpolation code of one modifier type, such as normsys=code1; may be repeated.",
-        ),
-    ]  # fmt: skip
-    return functools.reduce(lambda f, option: option(f), reversed(options), function)
+input_option = click.option(
+    "--input", "-i", "input_", required=True, metavar="FILE",
+    help=f"pyhf JSON workspace, '-' for stdin; the word '{EXAMPLE_WORD}' takes the one that nsmath ships.",
+)  # fmt: skip
+patch_option = click.option(
+    "--patch", "patches", multiple=True, metavar="FILE[:NAME]",
+    help="JSON patch, or one patch of a patch set by name; may be repeated, applied in order. A pattern in the "
+    "last one makes a grid (hypotest, upper-limit, significance).",
+)  # fmt: skip
+document_options = _with_options([input_option, patch_option])
+"""Adds the options that choose a workspace; the command receives them as keywords."""
+meaning_options = _with_options([
+    click.option("--measurement", metavar="NAME", help="Measurement; the first one if not given."),
+    click.option("--poi", metavar="NAME", help="Parameter of interest, instead of the measurement's."),
+    click.option(
+        "--interp-defaults", type=click.Choice(["root", "pyhf"]), default="root",
+        help="Interpolation: root is code4 (normsys) and code4p (histosys), pyhf is code1 and code0.",
+    ),
+    click.option(
+        "--interp", "interp", multiple=True, metavar="TYPE=CODE",
+        help="Interpolation code of one modifier type, such as normsys=code1; may be repeated.",
+    ),
+])  # fmt: skip
+"""Adds the options that choose what a workspace means."""
+model_options = _with_options([document_options, meaning_options])
+"""Adds the options that choose a model."""
 
 
 def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:

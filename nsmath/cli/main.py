@@ -24,6 +24,7 @@ COMMANDS = {
     "ranking": ("nsmath.cli.ranking", "ranking_command", "Pulls, constraints and impacts of nuisance parameters."),
     "gof": ("nsmath.cli.gof", "gof_command", "Goodness of fit: the saturated model, by chi2 and by toys."),
     "correlations": ("nsmath.cli.correlations", "correlations_command", "Correlations of the best fit."),
+    "report": ("nsmath.cli.report", "report_command", "One HTML page of a workspace or a store of toys."),
     "run": ("nsmath.cli.run", "run_command", "A study in a file: workspaces, patches, values of mu."),
     "toy": ("nsmath.cli.toy", "toy_command", "One toy of a study, drawn again and fitted."),
     "merge-toys": ("nsmath.cli.merge_toys", "merge_toys_command", "Toys of several stores as one, and their CLs."),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nsmath.viz.parameters import correlations, pull_pages, pulls
     from nsmath.viz.profiles import goodness_figure, interval_figure, ranking_figure, scan_figure
     from nsmath.viz.scans import cls_figure, cls_scan, likelihood_contour, likelihood_scan, limit_figure
-    from nsmath.viz.toys import q_distributions
+    from nsmath.viz.toys import convergence_figure, iterations_figure, q_distributions
 
 _HOMES = {
     "FORMATS": "nsmath.viz.files",
@@ -24,6 +24,8 @@ _HOMES = {
     "cls_figure": "nsmath.viz.scans",
     "cls_scan": "nsmath.viz.scans",
     "limit_figure": "nsmath.viz.scans",
+    "convergence_figure": "nsmath.viz.toys",
+    "iterations_figure": "nsmath.viz.toys",
     "correlations": "nsmath.viz.parameters",
     "data_and_model": "nsmath.viz.channels",
     "likelihood_contour": "nsmath.viz.scans",
@@ -44,11 +46,13 @@ __all__ = [
     "channel_figures",
     "cls_figure",
     "cls_scan",
+    "convergence_figure",
     "correlations",
     "data_and_model",
     "goodness_figure",
     "grid_figure",
     "interval_figure",
+    "iterations_figure",
     "likelihood_contour",
     "likelihood_scan",
     "limit_figure",

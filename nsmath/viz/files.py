@@ -59,7 +59,7 @@ def save(figures: Figure | Figures, path: str | Path) -> tuple[Path, ...]:
         if suffix == ".pdf":
             contents = {path: _pages(list(named.values()))}
         else:
-            contents = {file: _image(figure, suffix) for file, figure in _files(named, path).items()}
+            contents = {file: image_bytes(figure, suffix) for file, figure in _files(named, path).items()}
     # Nothing is written before all are drawn.
     for file, content in contents.items():
         try:
@@ -83,7 +83,8 @@ def _files(named: Figures, path: Path) -> dict[Path, Figure]:
     return files
 
 
-def _image(figure: Figure, suffix: str) -> bytes:
+def image_bytes(figure: Figure, suffix: str) -> bytes:
+    """Return a figure as the content of a file with this suffix; without a date, so the same figure is the same file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=suffix[1:], metadata=FORMATS[suffix])
     return buffer.getvalue()

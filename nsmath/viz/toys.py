@@ -104,3 +104,83 @@ def _hypothesis(result: ToyTestResult, statistic: TestStatistic, name: str, n: i
     tested = (name == "b") == statistic.tests_null
     text = f"toys at {plain(result.poi)} = {mu:g}{', the tested value' if tested else ''}: {n}"
     return text + (f" ({failed} failed, left out)" if failed else "")
+
+
+STEPS = 60
+"""Numbers of toys at which p-values are drawn on their way."""
+
+
+@styled
+def convergence_figure(result: ToyTestResult) -> Figure:
+    """Return the p-values of a test after its first n toys, with their errors: how they have settled.
+
+    Failed toys are left out, as in the p-values; toys count by index, whatever order they were computed in.
+    """
+    statistic = test_statistic(result.test_stat)
+    tested, other = ("b", "sb") if statistic.tests_null else ("sb", "b")
+    figure = new_figure(6.4, 4.4)
+    axes = figure.add_subplot()
+    handles: dict[str, Any] = {}
+    n_all = min(len(result.ensembles[name]) for name in (tested, other))
+    steps = np.unique(np.geomspace(min(10, n_all), n_all, STEPS).astype(int)) if n_all else np.empty(0, dtype=int)
+    shares = {name: _shares(result, name, steps) for name in (tested, other)}
+    curves = {"$p_0$": shares[tested]} if statistic.tests_null else {
+        r"$\mathrm{CL}_{s+b}$": shares[tested], r"$\mathrm{CL}_b$": shares[other],
+        r"$\mathrm{CL}_s$": _ratios(shares[tested], shares[other]),
+    }  # fmt: skip
+    for (label, (value, error)), colour in zip(curves.items(), (VERMILION, BLUE, BLACK), strict=False):
+        axes.fill_between(steps, value - error, value + error, color=colour, alpha=0.18, linewidth=0.0)
+        handles[f"{label} ± standard error"] = axes.plot(steps, value, color=colour, linewidth=1.4)[0]
+    if not statistic.tests_null:
+        handles["0.05"] = axes.axhline(0.05, color=BLACK, linewidth=0.8, linestyle=":")
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("toys of each ensemble")
+    axes.set_ylabel("p-value")
+    axes.set_title(plain(f"{result.measurement}: {result.poi} = {result.mu_test:g}, convergence"), loc="left")
+    outside_legend(figure, list(handles.values()), list(handles))
+    return figure
+
+
+def _shares(result: ToyTestResult, name: str, steps: Array) -> tuple[Array, Array]:
+    """Return the share of toys at or above the observed q among the first n, and its error; NaN without toys."""
+    ensemble = result.ensembles[name]
+    good = ~ensemble.failed
+    inside = np.cumsum(good & (np.nan_to_num(ensemble.q, nan=-1.0) >= result.q_obs - Q_TIE))
+    n = np.maximum(np.cumsum(good)[steps - 1], 1)
+    p = inside[steps - 1] / n
+    return p, np.sqrt(p * (1.0 - p) / n)
+
+
+def _ratios(top: tuple[Array, Array], bottom: tuple[Array, Array]) -> tuple[Array, Array]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(bottom[0] > 0.0, top[0] / bottom[0], np.nan)
+        error = value * np.hypot(top[1] / top[0], bottom[1] / bottom[0])
+    return value, np.nan_to_num(error)
+
+
+@styled
+def iterations_figure(result: ToyTestResult) -> Figure:
+    """Return how many iterations the fits of the toys took, free and conditional ones together, by ensemble."""
+    figure = new_figure(6.4, 3.6)
+    axes = figure.add_subplot()
+    handles: dict[str, Any] = {}
+    counts = {}
+    for name in ("b", "sb"):
+        toys = result.ensembles[name]
+        # A conditional fit that was not needed took none.
+        made = toys.conditional_iterations[np.isfinite(toys.conditional_nll)]
+        counts[name] = np.concatenate([toys.free_iterations, made])
+    largest = max(int(c.max(initial=1)) for c in counts.values())
+    edges = np.arange(0.0, largest + 2.0) - 0.5
+    if len(edges) > MAX_BINS:
+        edges = np.linspace(-0.5, largest + 0.5, MAX_BINS)
+    for (name, found), colour in zip(counts.items(), (BLUE, VERMILION), strict=True):
+        share = np.histogram(found, edges)[0] / max(len(found), 1)
+        handles[f"fits of toys of {name}"] = axes.stairs(share, edges, color=colour, linewidth=1.4)
+    axes.set_yscale("log")
+    axes.set_xlabel("iterations")
+    axes.set_ylabel("share of fits")
+    axes.set_title(plain(f"{result.measurement}: {result.poi} = {result.mu_test:g}, fits"), loc="left")
+    outside_legend(figure, list(handles.values()), list(handles))
+    return figure
