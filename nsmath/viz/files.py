@@ -84,7 +84,7 @@ def _files(named: Figures, path: Path) -> dict[Path, Figure]:
 
 
 def image_bytes(figure: Figure, suffix: str) -> bytes:
-    """Return a figure as the content of a file with this suffix; without a date, so the same figure is the same file."""
+    """Return a figure as a file of this suffix; without a date, so that the same figure is the same file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=suffix[1:], metadata=FORMATS[suffix])
     return buffer.getvalue()
