@@ -105,18 +105,3 @@ def test_the_shipped_plan_belongs_to_the_shipped_example() -> None:
     model = Model.from_workspace(Workspace.from_file(EXAMPLE))
     # Made again as plans/README.md says, when the example or the tensors of models have changed.
     assert key.model == model.digest
-
-
-@pytest.mark.parametrize("name", ["stores.md", "workers.md", "plots.md"])
-def test_the_examples_of_a_document_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    (tmp_path / "nsmath").symlink_to(ROOT / "nsmath")
-    monkeypatch.chdir(tmp_path)
-    lines = [line.split("#")[0] for block in fenced(text, "sh") for line in block.splitlines()]
-    assert lines
-    for line in lines:
-        arguments = line.split()
-        assert arguments.pop(0) == "nsmath"
-        assert cli.main(arguments, standalone_mode=False) == 0, line
-    for block in fenced(text, "python"):
-        exec(compile(block, name, "exec"), {"__name__": "__main__"})

@@ -26,14 +26,14 @@ def nll_and_gradient(
 ) -> tuple[Any, Any]:
     """Return NLL and its gradient at parameter points.
 
+    NumPy arrays (and lists), PyTorch tensors and CuPy arrays are taken; the results are of the kind that came in, on
+    the same device. Gradients are not recorded for autograd.
+
     Parameters
     ----------
     theta : (P,) or (N, P), or a mapping by name completed with the start values.
     data, auxdata : (B,) or (N, B), (A,) or (N, A); the observed ones when None.
     backend, dtype : what computes, in which precision.
-
-    NumPy arrays (and lists), PyTorch tensors and CuPy arrays are taken; the results are of the kind that came in, on
-    the same device. Gradients are not recorded for autograd.
 
     Returns
     -------
