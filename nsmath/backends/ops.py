@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +33,30 @@ HOPELESS_DAMPING = 1e10
 """Newton steps damped this much no longer move anything."""
 FLAT_SCALED = 1e-7
 """Scaled gradient below which a column whose Hessian needs a little damping counts as converged all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What a floating-point type can tell from rounding.
+
+    Attributes
+    ----------
+    nll_noise, min_curvature, flat_scaled : as `NLL_NOISE`, `MIN_CURVATURE` and `FLAT_SCALED`.
+    decrement, scaled : least tolerances of convergence that can be asked for.
+    """
+
+    nll_noise: float
+    min_curvature: float
+    flat_scaled: float
+    decrement: float
+    scaled: float
+
+
+PRECISIONS = {
+    "float64": Precision(NLL_NOISE, MIN_CURVATURE, FLAT_SCALED, 0.0, 0.0),
+    # An NLL of some hundreds is known to some 1e-5, a gradient to some 1e-5 of its parameter's uncertainty.
+    "float32": Precision(2e-6, 1e-9, 5e-4, 1e-6, 1e-3),
+}
 
 
 def cheap_ended(
@@ -164,6 +189,7 @@ class BackendModel(Protocol):
 
 BACKENDS: dict[str, tuple[str, str]] = {
     "cpu": ("nsmath.backends.cpu", "CpuModel"),
+    "mlx": ("nsmath.backends.mlx", "MlxModel"),
     "reference": ("nsmath.backends.reference", "ReferenceModel"),
 }
 """Backend name -> module and class, imported on use: an absent library costs nothing until it is asked for."""
