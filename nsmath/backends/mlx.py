@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from nsmath._typing import Array, BoolArray, IntArray
+from nsmath._typing import AnyArray, Array, BoolArray, IntArray
 from nsmath.backends import cpu_sampling, event_data
 from nsmath.backends.mlx_arrays import Door, MxArray, check_matmul, device_of, mx
 from nsmath.backends.mlx_curvature import Curvature
@@ -94,6 +94,11 @@ class MlxModel:
         )
 
     @functools.cached_property
+    def exact(self) -> MlxModel:
+        """The same model in float64, on MLX's CPU device."""
+        return self if self.dtype == "float64" else MlxModel(self.tensors, ledger=self.ledger, compiled=False)
+
+    @functools.cached_property
     def curvature(self) -> Curvature:
         """The Hessians, made on first use."""
         return Curvature(self.door, self.likelihood, compiled=self.compiled)
@@ -113,9 +118,36 @@ class MlxModel:
         return (*moved, damping)
 
     @on_device
+    def values(self, x: Array, data: Array, aux: Array) -> tuple[Array, Array]:
+        """Return nll (n,) and gammas (G, n) at ``x`` (Z, n) of ``data`` (B, n) and ``aux`` (A, n)."""
+        door = self.door
+        why = "fits, to be evaluated in float64"
+        found = self.likelihood(
+            door.columns(x, why), door.columns(data, why, event_data=True), door.columns(aux, why, event_data=True)
+        )
+        return door.host(found.nll, "results", "fits"), door.host(found.gammas, "results", "fits")
+
+    @on_device
     def tile(self, width: int, *, memory: int = 0, curvature: bool = False) -> MlxTile:
         """Return arrays for ``width`` columns; see `MlxTile`."""
         return MlxTile(self, width, memory=memory, curvature=curvature)
+
+
+class Given(NamedTuple):
+    """Columns of a tile as they came, on the host: x (Z, n), data (B, n), aux (A, n), fixed (Z, n)."""
+
+    x: Array
+    data: Array
+    aux: Array
+    fixed: AnyArray
+
+    def columns(self, columns: IntArray) -> Given:
+        """Return these columns."""
+        return Given(*(array[:, columns] for array in self))
+
+    def followed_by(self, new: Given, at: int) -> Given:
+        """Return the first ``at`` columns and ``new`` behind them."""
+        return Given(*(np.concatenate([old[:, :at], more], axis=1) for old, more in zip(self, new, strict=True)))
 
 
 class MlxTile:
@@ -145,8 +177,7 @@ class MlxTile:
         self.step, self.damping, self.predicted = (zeros(width) for _ in range(3))
         self.matrix = zeros(t.n_minimised, t.n_minimised)
         self.hessian, self.prior = zeros(1, t.n_minimised, t.n_minimised), zeros(1, t.n_minimised)
-        self._given: Array = np.zeros((t.n_minimised, 0))
-        self._is_fixed: BoolArray = np.zeros((t.n_minimised, 0), dtype=bool)
+        self._given = Given(*(np.zeros((rows, 0)) for rows in (t.n_minimised, t.n_bins, t.n_aux, t.n_minimised)))
 
     def free(self) -> None:
         """Nothing to release: MLX frees arrays that nobody holds."""
@@ -173,8 +204,7 @@ class MlxTile:
         """Put columns ``x`` (Z, n), ``data`` (B, n), ``aux`` (A, n) at position ``at``; ``fixed`` (Z,) or (Z, n)."""
         door = self.model.door
         fixed = np.broadcast_to(fixed if fixed.ndim == 2 else fixed[:, None], x.shape)
-        self._given = np.concatenate([self._given[:, :at], x], axis=1)
-        self._is_fixed = np.concatenate([self._is_fixed[:, :at], fixed], axis=1)
+        self._given = self._given.followed_by(Given(x, data, aux, fixed), at)
         self.n = at + x.shape[1]
         new = {
             "x": door.columns(x, "where fits start"), "fixed": door.mask(fixed),
@@ -213,7 +243,7 @@ class MlxTile:
         self.n = len(columns)
         if not self.n:
             return
-        self._given, self._is_fixed = self._given[:, columns], self._is_fixed[:, columns]
+        self._given = self._given.columns(columns)
         rung = self._padded(self.model.door.places(columns))
         for name in ("x", "data", "aux", "fixed", "gammas", "rate", "gradient", "trial"):
             setattr(self, name, mx.take(getattr(self, name), rung, axis=1))
@@ -240,18 +270,19 @@ class MlxTile:
         """Return an array of this tile as float64 NumPy."""
         return self.model.door.host(array, "to_host", "asked for by name")
 
-    @on_device
     def results(self, columns: IntArray) -> tuple[Array, Array, Array]:
         """Return x (Z, k), nll (k,) and gammas (G, k) of these columns.
 
-        Fixed parameters come back as they went in, and what is on a bound exactly on it, whatever the precision.
+        What float32 has found is evaluated once more in float64, so that q is no difference of rounded numbers. Fixed
+        parameters come back as they went in, and what is on a bound exactly on it.
         """
-        t, door = self.model.tensors, self.model.door
-        x, nll, gammas = (door.host(array, "results", "fits") for array in (self.x, self.nll, self.gammas))
-        x = _on_bounds(x[:, columns], t.lower[t.parameter], t.upper[t.parameter], self.model.dtype)
-        x = np.where(self._is_fixed[:, columns], self._given[:, columns], x)
-        g = t.gamma_parameter
-        return x, nll[columns], _on_bounds(gammas[:, columns], t.lower[g], t.upper[g], self.model.dtype)
+        if self.model.dtype == "float64":
+            x, nll, gammas = (self.to_host(array) for array in (self.x, self.nll, self.gammas))
+            return x[:, columns], nll[columns], gammas[:, columns]
+        t, given = self.model.tensors, self._given.columns(columns)
+        x = _on_bounds(self.to_host(self.x)[:, columns], t.lower[t.parameter], t.upper[t.parameter])
+        x = np.where(given.fixed, given.x, x)
+        return (x, *self.model.exact.values(x, given.data, given.aux))
 
     @on_device
     def ended_cheap(self, tolerances: tuple[float, float]) -> tuple[BoolArray, BoolArray]:
@@ -318,8 +349,8 @@ class MlxTile:
         mx.async_eval(self.x, self.nll, self.gradient, self.damping)
 
 
-def _on_bounds(x: Array, lower: Array, upper: Array, dtype: str) -> Array:
-    """Return ``x`` (K, n) with values that equal a bound in ``dtype`` put exactly on it."""
+def _on_bounds(x: Array, lower: Array, upper: Array) -> Array:
+    """Return ``x`` (K, n) with values that equal a bound in float32 put exactly on it."""
     for bound in (lower[:, None], upper[:, None]):
-        x = np.where(x == bound.astype(dtype).astype(float), bound, x)
+        x = np.where(x == bound.astype(np.float32), bound, x)
     return x

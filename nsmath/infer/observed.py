@@ -72,8 +72,9 @@ def checked_mu(model: Model, mu: float) -> None:
 
 
 def _fitted(plan: Plan, start: Array, mask: BoolArray, data: Array, aux: Array, what: str) -> Fitted:
+    """Return one fit in float64, whatever the plan's precision: toys thrown from it are then the same anywhere."""
     model = plan.model
-    columns = best_fit(plan.worker, model, start, mask, data, aux, Tolerances())
+    columns = best_fit(plan.exact.worker, model, start, mask, data, aux, Tolerances())
     status = FitStatus(int(columns.status[0]))
     if status != FitStatus.CONVERGED:
         raise FitError(f"{what} failed: {status.message}. `nsmath fit` shows more; look at the templates and bounds.")
@@ -132,7 +133,7 @@ def studies(
     held[poi] = True
     tested = statistic.tested_mu(mu)
 
-    def study(worker: Worker, task: tuple[str, float]) -> tuple[str, ToyStudy]:
+    def study(_: Worker, task: tuple[str, float]) -> tuple[str, ToyStudy]:
         name, value = task
         if name.endswith("nominal"):
             theta = t.init.copy()
@@ -140,7 +141,7 @@ def studies(
             z, rates = theta[t.parameter], model_rates(model.unprofiled.tensors, theta)[0]
         else:
             z = observed.conditional[value].z
-            theta, rates = evaluated_point(worker.robust, t, z, t.observed, t.aux_observed, held)
+            theta, rates = evaluated_point(plan.exact.worker.robust, t, z, t.observed, t.aux_observed, held)
         sampler = ToySampler.at(model, theta, rates, hypothesis=HYPOTHESES[name], fluctuates=fluctuates)
         if value == tested:
             start = z
@@ -152,6 +153,7 @@ def studies(
             start = _fitted(plan, at, held, sampler.rates, aux, what).z
         return name, toy_study(plan, sampler, statistic, mu, seed, z, start)
 
+    plan.exact  # made before threads ask for it
     # The ensembles' Asimov fits and pilots know nothing of each other: one thread each.
     names = HYPOTHESES if nominal else ("b", "sb")
     found = dict(plan.each(study, [(name, 0.0 if name.startswith("b") else mu) for name in names]))

@@ -64,7 +64,7 @@ def toy_study(
     data, aux_toys = sampler.draw(plan.backend_model, np.arange(PILOT), seed)
     settings = []
     for at, mask, other in ((start, fixed, nominal), (conditional_start, held, nominal_held)):
-        setting = setup(worker, model, at, mask, rates, aux, other_starts=(other,))
+        setting = setup(plan.exact.worker, model, at, mask, rates, aux, other_starts=(other,))
         settings.append(with_pilot(worker, setting, data, aux_toys, plan.tuned.newton_cost))
     logger.info(
         "ensemble %d: hand-over to exact Newton after %d (free) and %d (conditional) iterations",

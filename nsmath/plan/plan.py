@@ -140,6 +140,13 @@ class Plan:
         """The model with every parameter minimised, none profiled, on the same backend."""
         return backend_model(self.backend, self.model.unprofiled, dtype=self.dtype, ledger=self.ledger)
 
+    @cached_property
+    def exact(self) -> Plan:
+        """This plan, or one of the same backend in float64: fits that toys are thrown from must not be rounded."""
+        if self.dtype == "float64":
+            return self
+        return Plan(self.model, backend=self.backend, threads=1, tuned=UNTUNED, ledger=self.ledger)
+
     @property
     def backend(self) -> str:
         """Name of the backend."""
@@ -303,6 +310,9 @@ class Plan:
         self._workers.clear()
         for sibling in self._siblings.values():
             sibling.free()
+        exact = self.__dict__.pop("exact", self)
+        if exact is not self:
+            exact.free()
 
     def __enter__(self) -> Plan:
         return self
