@@ -55,7 +55,7 @@ class Precision:
 PRECISIONS = {
     "float64": Precision(NLL_NOISE, MIN_CURVATURE, FLAT_SCALED, 0.0, 0.0),
     # An NLL of some hundreds is known to some 1e-5, a gradient to some 1e-5 of its parameter's uncertainty.
-    "float32": Precision(2e-6, 1e-9, 5e-4, 1e-6, 1e-3),
+    "float32": Precision(2e-6, 1e-9, 5e-4, 1e-7, 1e-3),
 }
 
 
