@@ -19,6 +19,7 @@ import pyhf
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
+from nsmath.backends import devices
 from nsmath.backends.ops import BACKENDS
 from nsmath.fitting.information import inverse_information
 from nsmath.fitting.minimiser import Columns, Problem, Tolerances, minimise
@@ -30,7 +31,8 @@ EXAMPLES = settings(
 )
 FEW_EXAMPLES = settings(EXAMPLES, max_examples=12)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-BACKEND_NAMES = sorted(BACKENDS)
+BACKEND_NAMES = sorted(name for name in BACKENDS if devices.missing(name) is None)
+"""Those that can run here; tests/backends/test_devices.py says which must."""
 
 ALPHAS = (-2.3, -1.0, -0.4, 0.0, 0.6, 1.0, 1.7)
 """Beyond, on and inside |alpha| = 1."""
@@ -263,11 +265,11 @@ def five_point(function: Any, x: np.ndarray, step: float = 1e-3) -> np.ndarray:
 
 def evaluated(
     model: Model, backend: str, theta: np.ndarray, data: np.ndarray, aux: np.ndarray, *, profile: bool = True,
-    hessian: bool = False,
+    hessian: bool = False, dtype: str = "float64",
 ) -> Any:  # fmt: skip
     """Return NLL, gradient, gammas, rates, Hessian at ``theta`` (N, P), gammas profiled or as ``theta`` says."""
     t = model.tensors
-    tile = backend_model(backend, model).tile(len(theta), curvature=True)
+    tile = backend_model(backend, model, dtype=dtype).tile(len(theta), curvature=True)
     tile.load(
         np.ascontiguousarray(theta[:, t.parameter].T), np.ascontiguousarray(data.T), np.ascontiguousarray(aux.T),
         np.zeros(t.n_minimised, dtype=bool),
@@ -281,8 +283,9 @@ def evaluated(
     # A backend's buffers may be wider than what is asked for.
     n = tile.n
     got = SimpleNamespace(
-        nll=tile.nll[:n].copy(), gradient=tile.gradient[:, :n].copy(), gammas=tile.gammas[:, :n].copy(),
-        rate=tile.rate[:, :n].copy(), hessian=tile.hessian[:n].copy(),
+        nll=tile.to_host(tile.nll[:n]).copy(), gradient=tile.to_host(tile.gradient[:, :n]).copy(),
+        gammas=tile.to_host(tile.gammas[:, :n]).copy(), rate=tile.to_host(tile.rate[:, :n]).copy(),
+        hessian=tile.to_host(tile.hessian[:n]).copy(),
     )  # fmt: skip
     tile.free()
     return got
@@ -295,7 +298,7 @@ def symmetric(upper: np.ndarray) -> np.ndarray:
 
 def fitted(
     model: Model, data: np.ndarray, aux: np.ndarray, *, poi: float | None = None, backend: str = "cpu",
-    width: int | None = None, tolerances: Tolerances | None = None,
+    width: int | None = None, tolerances: Tolerances | None = None, dtype: str = "float64",
 ) -> Columns:  # fmt: skip
     """Return the fits of ``data`` (N, B), ``aux`` (N, A), in batches of ``width`` columns; ``poi`` holds the POI."""
     if poi is not None:
@@ -303,7 +306,7 @@ def fitted(
     t = model.tensors
     start, fixed = t.init[t.parameter].copy(), t.is_fixed[t.parameter].astype(bool)
     width = width or len(data)
-    made = backend_model(backend, model)
+    made = backend_model(backend, model, dtype=dtype)
     cheap, robust = made.tile(width, memory=6), made.tile(min(width, 16), curvature=True)
     matrix = inverse_information(robust, t, start, t.observed, t.aux_observed, fixed)
     z = np.flatnonzero(t.parameter == model.poi_index) if model.poi else []
