@@ -44,7 +44,7 @@ CONFINED = {
     "click": ("cli/",),
     "rich": ("cli/",),
     "cupy": (),
-    "mlx": (),
+    "mlx": ("backends/mlx_arrays.py",),
     "torch": (),
     "pyhf": (),
     "scipy": (),

@@ -1,7 +1,7 @@
 """Which devices are here, and what a backend that cannot run is missing.
 
-One table, `DEVICES`: what ``--gpu`` offers, the backend behind it, and a probe that returns why it cannot be used. Probes
-look and touch nothing: no context is made, no memory taken.
+One table, `DEVICES`: what ``--gpu`` offers, the backend behind it, and a probe that returns why it cannot be used.
+Probes look and touch nothing: no context is made, no memory taken.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -74,7 +75,7 @@ class MlxModel:
         self.dtype, self.ledger, self.tensors = dtype, ledger or Ledger(), tensors
         self.device = device_of(dtype)
         is_metal = self.device == mx.gpu
-        self.description = f"MLX {mx.__version__} on {'Metal' if is_metal else 'its CPU device'}, {dtype}"
+        self.description = f"MLX {version('mlx')} on {'Metal' if is_metal else 'its CPU device'}, {dtype}"
         self.compiled = is_metal if compiled is None else compiled
         if dtype == "float32":
             check_matmul(self.device)
@@ -230,6 +231,7 @@ class MlxTile:
         found = self._evaluated(self.x)
         self.nll, self.gradient = found.nll, found.gradient
         self.trial, self.trial_nll, self.trial_gradient = self.x, mx.array(self.nll), mx.array(self.gradient)
+        self.decrement, self.scaled, self.predicted = (mx.zeros((m,), dtype=self.dtype) for _ in range(3))
         if self.memory:
             self.step = mx.ones((m,), dtype=self.dtype)
             self.pairs = Pairs.empty(self.memory, t.n_minimised, m, self.dtype)
@@ -306,9 +308,9 @@ class MlxTile:
     @on_device
     def descend(self) -> None:
         """Set ``trial``, ``decrement`` and ``scaled`` from the quasi-Newton recursion."""
-        poi = ()
-        if self.poi >= 0:
-            poi = ((mx.arange(self.x.shape[0]) == self.poi).astype(self.dtype),)
+        if not self.model.tensors.n_minimised:
+            return
+        poi = [(mx.arange(self.x.shape[0]) == self.poi).astype(self.dtype)] if self.poi >= 0 else []
         self.trial, self.decrement, self.scaled, rho = self.model.quasi_newton(
             self.x, self.gradient, self.fixed, self.step, *self.pairs, self.matrix, *poi
         )
@@ -329,11 +331,14 @@ class MlxTile:
     @on_device
     def curvature(self) -> None:
         """Set ``hessian`` and ``prior`` at ``x``."""
-        self.hessian, self.prior = self.model.curvature(self.x, self.data, self.aux)
+        if self.model.tensors.n_minimised:
+            self.hessian, self.prior = self.model.curvature(self.x, self.data, self.aux)
 
     @on_device
     def newton_descend(self) -> None:
         """Set ``trial``, ``predicted``, ``damping``, ``decrement`` and ``scaled`` from damped Newton steps."""
+        if not self.model.tensors.n_minimised:
+            return
         at = Point(self.x, self.nll, self.gradient)
         self.trial, self.damping, self.predicted, self.decrement, self.scaled = newton(
             at, self.hessian, self.prior, self.fixed, self.damping, self.model.bounds

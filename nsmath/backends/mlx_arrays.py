@@ -21,13 +21,14 @@ TF32_VARIABLE = "MLX_ENABLE_TF32"
 os.environ.setdefault(TF32_VARIABLE, "0")
 
 try:
-    import mlx.core as mx
+    import mlx.core as core
 except ImportError as error:
     raise BackendError(
         "backend 'mlx' needs MLX, which is not installed here. pip install 'nsmath[mlx]' on a Mac with Apple silicon; "
         "on Linux, where it only serves tests, pip install 'mlx[cpu]'."
     ) from error
 
+mx: Any = core
 MxArray: TypeAlias = Any
 """An ``mlx.core.array``; MLX's own stubs are not there where MLX is not."""
 MxDevice: TypeAlias = Any

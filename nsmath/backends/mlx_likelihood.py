@@ -15,7 +15,6 @@ from nsmath._typing import IntArray
 from nsmath.backends.mlx_arrays import Door, MxArray, mx
 from nsmath.backends.mlx_bins import (
     BinTables,
-    Constraint,
     Profile,
     Solved,
     bin_terms,
@@ -77,7 +76,8 @@ class Likelihood:
         wrap: Callable[[Any], Any] = mx.compile if compiled else (lambda function: function)
         roots = self.bins.roots if t.n_gammas else None
         self._front, self._back = wrap(self.front), wrap(self.back)
-        self._start, self._steps = (None, None) if roots is None else (wrap(roots.start), wrap(roots.steps))
+        self._start = None if roots is None else wrap(roots.start)
+        self._steps = None if roots is None else wrap(roots.steps)
         self._whole, self._held = wrap(self.whole), wrap(self.with_gammas)
 
     def _take_rows(self, door: Door) -> None:
@@ -243,6 +243,8 @@ class Likelihood:
     def _gradient(self, rows: Rows, weight: MxArray, slopes: list[MxArray]) -> MxArray:
         """Return the gradient (Z, m) from d NLL / d S_l ``weight`` (L, m): pull back and gather."""
         t, index = self.tensors, self.index
+        if not t.n_minimised:
+            return mx.zeros((0, weight.shape[1]), dtype=self.dtype)
         row_weight = mx.take(weight, index["row_slot"], axis=0) * rows.factor
         moved = []
         if rows.additive is not None:
@@ -260,6 +262,3 @@ class Likelihood:
             x = mx.take(rows.x, index["row_factor_z"], axis=0)
             moved.append(mx.take(row_weight, index["factor_row"], axis=0) / x)
         return self.gather(mx.concatenate([*moved, *slopes], axis=0))
-
-
-__all__ = ["Constraint", "Evaluated", "Likelihood", "Rows"]

@@ -119,4 +119,3 @@ def _asked(r: MxArray, c: Constraint, rest: MxArray) -> tuple[MxArray, MxArray]:
     is_free = (gamma > c.lower) & (gamma < c.upper)
     slope = mx.where(c.is_poisson, gamma * c.s * c.ratio / (1.0 + c.ratio * own), c.variance_s * c.s)
     return rest + (gamma * c.s).sum(axis=1), -mx.where(is_free, slope, 0.0).sum(axis=1)
-

@@ -136,9 +136,7 @@ class Newton(NamedTuple):
     scaled: MxArray
 
 
-def newton(
-    at: Point, hessian: MxArray, prior: MxArray, fixed: MxArray, damping: MxArray, bounds: Bounds
-) -> Newton:
+def newton(at: Point, hessian: MxArray, prior: MxArray, fixed: MxArray, damping: MxArray, bounds: Bounds) -> Newton:
     """Return damped Newton trials within bounds; runs on MLX's CPU device in float64.
 
     hessian : (m, Z, Z); prior : (m, Z). Columns outside the domain get a step of no meaning: they are lost anyway.
@@ -146,7 +144,11 @@ def newton(
     dtype = at.x.dtype
     with mx.stream(mx.cpu):
         legal = mx.isfinite(at.nll)
-        x, g, held = at.x.astype(mx.float64).T, at.gradient.astype(mx.float64).T, frozen(at.x, at.gradient, fixed, bounds).T
+        x, g, held = (
+            at.x.astype(mx.float64).T,
+            at.gradient.astype(mx.float64).T,
+            frozen(at.x, at.gradient, fixed, bounds).T,
+        )
         eye = mx.eye(x.shape[1], dtype=mx.float64)
         h = mx.where(legal[:, None, None], hessian.astype(mx.float64), eye)
         g = mx.where(legal[:, None], g, 0.0)

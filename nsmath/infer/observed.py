@@ -133,6 +133,8 @@ def studies(
     held[poi] = True
     tested = statistic.tested_mu(mu)
 
+    exact = plan.exact
+
     def study(_: Worker, task: tuple[str, float]) -> tuple[str, ToyStudy]:
         name, value = task
         if name.endswith("nominal"):
@@ -141,7 +143,7 @@ def studies(
             z, rates = theta[t.parameter], model_rates(model.unprofiled.tensors, theta)[0]
         else:
             z = observed.conditional[value].z
-            theta, rates = evaluated_point(plan.exact.worker.robust, t, z, t.observed, t.aux_observed, held)
+            theta, rates = evaluated_point(exact.worker.robust, t, z, t.observed, t.aux_observed, held)
         sampler = ToySampler.at(model, theta, rates, hypothesis=HYPOTHESES[name], fluctuates=fluctuates)
         if value == tested:
             start = z
@@ -153,7 +155,6 @@ def studies(
             start = _fitted(plan, at, held, sampler.rates, aux, what).z
         return name, toy_study(plan, sampler, statistic, mu, seed, z, start)
 
-    plan.exact  # made before threads ask for it
     # The ensembles' Asimov fits and pilots know nothing of each other: one thread each.
     names = HYPOTHESES if nominal else ("b", "sb")
     found = dict(plan.each(study, [(name, 0.0 if name.startswith("b") else mu) for name in names]))
