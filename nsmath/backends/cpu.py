@@ -35,6 +35,8 @@ class CpuModel:
     """What all tiles of one model share: kernel tensors, template matrices, the matmul library."""
 
     name = "cpu"
+    device_name = "cpu"
+    threads: int | None = None
     dtypes = ("float64",)
     empty_columns = staticmethod(event_data.empty_columns)
     put_rows = staticmethod(event_data.put_rows)

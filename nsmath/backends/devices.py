@@ -28,13 +28,13 @@ class Device:
 
     Attributes
     ----------
-    name : what ``--gpu`` calls it. backend : a row of `BACKENDS`. dtype : its default.
+    name : what ``--gpu`` calls it. backend : a row of `BACKENDS`. dtypes : what it computes in, its default first.
     missing : returns why it cannot be used here, and what to do; None if it can.
     """
 
     name: str
     backend: str
-    dtype: str
+    dtypes: tuple[str, ...]
     missing: Callable[[], str | None]
 
 
@@ -100,9 +100,9 @@ def metal_missing() -> str | None:
 DEVICES = {
     device.name: device
     for device in (
-        Device("cuda", "cuda", "float64", cuda_missing),
+        Device("cuda", "cuda", ("float64", "float32"), cuda_missing),
         # Metal has no float64.
-        Device("metal", "mlx", "float32", metal_missing),
+        Device("metal", "mlx", ("float32",), metal_missing),
     )
 }
 BACKENDS_MISSING: dict[str, Callable[[], str | None]] = {"cuda": cuda_missing, "mlx": mlx_missing}

@@ -62,7 +62,7 @@ class MlxModel:
 
     name = "mlx"
     dtypes = ("float64", "float32")
-    threads = 1
+    threads: int | None = 1
     empty_columns = staticmethod(event_data.empty_columns)
     put_rows = staticmethod(event_data.put_rows)
     sample_poisson = staticmethod(cpu_sampling.sample_poisson)
@@ -75,6 +75,7 @@ class MlxModel:
         self.dtype, self.ledger, self.tensors = dtype, ledger or Ledger(), tensors
         self.device = device_of(dtype)
         is_metal = self.device == mx.gpu
+        self.device_name = "metal" if is_metal else "cpu"
         self.description = f"MLX {version('mlx')} on {'Metal' if is_metal else 'its CPU device'}, {dtype}"
         self.compiled = is_metal if compiled is None else compiled
         if dtype == "float32":

@@ -158,10 +158,13 @@ class Tile(Protocol):
 class BackendModel(Protocol):
     """One model on one backend: makes tiles. ``description`` names the libraries that compute.
 
-    ``dtypes`` are those that the backend offers, ``ledger`` has every copy between host and device.
+    ``dtypes`` are those that the backend offers, ``ledger`` has every copy between host and device. ``device_name`` is
+    ``cpu`` or what ``--gpu`` calls the device; ``threads`` is how many may drive it, None for any number.
     """
 
     name: str
+    device_name: str
+    threads: int | None
     description: str
     dtypes: tuple[str, ...]
     dtype: str

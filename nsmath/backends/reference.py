@@ -37,6 +37,8 @@ class ReferenceModel:
     """One model on the reference backend."""
 
     name = "reference"
+    device_name = "cpu"
+    threads: int | None = None
     dtypes = ("float64",)
     empty_columns = staticmethod(event_data.empty_columns)
     put_rows = staticmethod(event_data.put_rows)

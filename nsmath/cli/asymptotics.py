@@ -60,7 +60,7 @@ def hypotest_command(**options: Any) -> int:
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import hypotest
 
-    with chosen_plan(model, options) as plan:
+    with chosen_plan(model, options, n_fits=2 * len(mus) + 3, what=f"asymptotic tests of {len(mus)} mu") as plan:
         results = hypotest(
             model, mus, test_stat=options["test_stat"], expected_from=options["expected_from"], plan=plan
         )
@@ -88,7 +88,7 @@ def significance_command(**options: Any) -> int:
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import significance
 
-    with chosen_plan(model, options) as plan:
+    with chosen_plan(model, options, n_fits=5, what="an asymptotic significance") as plan:
         result = significance(model, expected_from=options["expected_from"], plan=plan)
     write_json(significance_dict(result), options["output"])
     if not options["quiet"]:
@@ -104,7 +104,8 @@ def significance_command(**options: Any) -> int:
 
 def significance_dict(result: AsymptoticTestResult) -> dict[str, Any]:
     """Return a test with q0 for JSON, under the names of a discovery."""
-    shared = ("mu_hat", "poi", "measurement", "interpolation", "model_digest", "backend", "expected_from")
+    shared = ("mu_hat", "poi", "measurement", "interpolation", "model_digest", "backend", "dtype", "device",
+              "expected_from")  # fmt: skip
     expected = [-NormalDist().inv_cdf(p) if 0.0 < p < 1.0 else None for p in result.expected_clsb]
     return {
         "calculator": "asymptotic", "p0": result.clsb, "z": result.z, "q0": result.q_obs,

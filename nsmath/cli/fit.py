@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsmath.cli.inputs import announce_compilation, chosen_model, model_options
+from nsmath.cli.inputs import chosen_device, chosen_model, device_options, model_options
 from nsmath.cli.output import checked_output, console, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.errors import OptionError
@@ -22,6 +22,7 @@ EXIT_NOT_CONVERGED = 1
 
 @click.command("fit")
 @model_options
+@device_options
 @click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUE", help="Hold a parameter; may be repeated.")
 @click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
 @plot_option("pulls and correlations")
@@ -35,11 +36,11 @@ def fit_command(**options: Any) -> int:
     model = chosen_model(options)
     for name in fixed:
         model.index_of(name)
-    announce_compilation()
+    choice = chosen_device(model, options, 1, "1 fit")
     from nsmath.fitting.fit import fit
     from nsmath.fitting.minimiser import FitStatus
 
-    result = fit(model, fixed=fixed)
+    result = fit(model, fixed=fixed, backend=choice.backend, dtype=choice.dtype)
     write_json(result.to_dict(), options["output"])
     write_plots(lambda: fit_figures(model, result), options)
     if not options["quiet"]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.inputs import chosen_model, model_options, plan_options, toys_plan
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import (
@@ -82,7 +82,7 @@ def hypotest_toys_command(**options: Any) -> int:
         opened.enter_context(terminated_like_interrupted())
         store = opened.enter_context(kept_toys(options["store"], model, statistic, options))
         engine = opened.enter_context(chosen_engine(options))
-        plan = opened.enter_context(chosen_plan(model, options, tuned=None if store is None else store.tuned))
+        plan = opened.enter_context(toys_plan(model, options, tuned=None if store is None else store.tuned))
         callback = opened.enter_context(progress(options["quiet"]))
         result = hypotest_toys(
             model, options["mu"], n_toys=options["n_toys"], seed=options["seed"], test_stat=options["test_stat"],

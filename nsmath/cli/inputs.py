@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from nsmath.errors import NsmathError, OptionError
 if TYPE_CHECKING:
     from nsmath.backends.transfers import Ledger
     from nsmath.model.model import Model
+    from nsmath.plan.choice import Choice
     from nsmath.plan.plan import Plan
     from nsmath.plan.tuned import Tuned
     from nsmath.spec.workspace import Workspace
@@ -58,9 +59,25 @@ model_options = _with_options([document_options, meaning_options])
 """Adds the options that choose a model."""
 
 
+def device_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose the device and its precision; None where they are not given."""
+    options = [
+        click.option(
+            "--gpu", type=click.Choice(["none", "cuda", "metal", "auto"]),
+            help="Device: none is the CPU, the default; auto takes what tuned plans predict to be the fastest.",
+        ),
+        click.option(
+            "--dtype", type=click.Choice(["float64", "float32"]),
+            help="Precision; float64 if not given, or float32 with --gpu metal, which has no other.",
+        ),
+    ]  # fmt: skip
+    return functools.reduce(lambda f, option: option(f), reversed(options), function)
+
+
 def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that choose how a model is computed."""
     options = [
+        device_options,
         click.option("--backend", type=click.Choice(["cpu", "reference"]), default="cpu", help="What computes."),
         click.option("--threads", type=click.IntRange(min=1), help="Worker threads; all cores if not given."),
         click.option("--plan", "plan_file", metavar="FILE", help="Plan file with tuned choices, instead of the cache."),
@@ -173,13 +190,15 @@ def source_and_model(options: dict[str, Any]) -> tuple[Source, Model]:
 
 
 @contextmanager
-def chosen_plan(model: Model, options: dict[str, Any], *, tuned: Tuned | None = None) -> Iterator[Plan]:
+def chosen_plan(
+    model: Model, options: dict[str, Any], *, n_fits: int = 10, what: str = "", tuned: Tuned | None = None
+) -> Iterator[Plan]:  # fmt: skip
     """Yield the plan of `plan_options`, with ``tuned`` values if given; says when kernels must be compiled first.
 
+    ``n_fits`` and ``what``, the same in words, are what ``--gpu auto`` decides by, and says.
     With ``--log-transfers`` what was copied between host and device is told as it happens, and as a table at the end.
     """
-    if options["backend"] == "cpu":
-        announce_compilation()
+    choice = chosen_device(model, options, n_fits, what)
     import logging
 
     from nsmath.backends.transfers import Ledger
@@ -189,14 +208,42 @@ def chosen_plan(model: Model, options: dict[str, Any], *, tuned: Tuned | None = 
     logging.getLogger("nsmath.transfer").setLevel(logging.INFO if options["log_transfers"] else logging.NOTSET)
     try:
         with Plan(
-            model, backend=options["backend"], threads=options["threads"], file=options["plan_file"], tuned=tuned,
-            ledger=ledger,
+            model, backend=choice.backend, dtype=choice.dtype, threads=options["threads"], file=options["plan_file"],
+            tuned=tuned, ledger=ledger,
         ) as plan:  # fmt: skip
             yield plan
     finally:
         # Also after an error: the table is what one looks for the culprit in.
         if options["log_transfers"]:
             print_transfers(ledger)
+
+
+def toys_plan(
+    model: Model, options: dict[str, Any], *, tuned: Tuned | None, n_tests: int = 1
+) -> AbstractContextManager[Plan]:
+    """Return the plan of ``n_tests`` tests with ``--n-toys`` toys each; see `chosen_plan`."""
+    from nsmath.plan.choice import FITS_PER_TOY
+
+    n_toys = options["n_toys"]
+    what = f"{n_toys} toys" if n_tests == 1 else f"{n_toys} toys at {n_tests} values"
+    return chosen_plan(model, options, n_fits=FITS_PER_TOY * n_toys * n_tests, what=what, tuned=tuned)
+
+
+def chosen_device(model: Model, options: dict[str, Any], n_fits: int, what: str = "") -> Choice:
+    """Return what computes, as `device_options` and ``--backend`` say; the reason of ``--gpu auto`` goes to stderr."""
+    from nsmath.plan.choice import asked_for, chosen
+
+    gpu, backend = options["gpu"] or "none", options.get("backend") or "cpu"
+    if gpu != "auto":
+        asked_for(gpu, options["dtype"], backend)
+    if backend == "cpu" and gpu in ("none", "auto"):
+        announce_compilation()
+    choice = chosen(
+        model, n_fits, gpu=gpu, dtype=options["dtype"], backend=backend, threads=options.get("threads"), what=what
+    )  # fmt: skip
+    if choice.reason:
+        click.echo(f"gpu auto: {choice.reason}", err=True)
+    return choice
 
 
 def print_transfers(ledger: Ledger) -> None:

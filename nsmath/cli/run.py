@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsmath.cli.inputs import announce_compilation
+from nsmath.cli.inputs import announce_compilation, device_options
 from nsmath.cli.output import STDOUT, checked_output, console, finite, progress, with_error, write_json, write_text
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import EXIT_INTERRUPTED, chosen_engine, terminated_like_interrupted
@@ -34,6 +34,7 @@ COLOURS = {"done": "", "untrusted": "yellow", "failed": "red", "not run": "dim"}
 @plot_option("limits or CLs over the points of a patch set")
 @click.option("--store", metavar="DIR", help="Keep the toys in this folder; the same command goes on there.")
 @click.option("--n-toys", type=click.IntRange(min=1), help="Toys of each ensemble, at every point.")
+@device_options
 @click.option("--threads", type=click.IntRange(min=1), help="Worker threads.")
 @click.option("--workers", type=int, help="Compute in so many processes, one thread each, not in threads.")
 @click.option("--dask", metavar="ADDRESS", help="Compute on the Dask cluster of this scheduler.")
@@ -49,7 +50,7 @@ def run_command(study: str, **options: Any) -> int:
     from nsmath.study.run import Loader, StudyRun, prepared_points, raise_first_error
 
     started = time.perf_counter()
-    names = ("output", "table", "store", "n_toys", "threads")
+    names = ("output", "table", "store", "n_toys", "threads", "gpu", "dtype")
     laid_out = study_of(study, **{name: options[name] for name in names})
     checked_targets(laid_out, options)
     checked_plot({**options, "input_": study, "output": laid_out.output})
@@ -60,7 +61,7 @@ def run_command(study: str, **options: Any) -> int:
     warn_once(points)
     if options["dry_run"]:
         return print_plan(laid_out, points)
-    if laid_out.backend == "cpu":
+    if laid_out.backend == "cpu" and laid_out.gpu in ("none", "auto"):
         announce_compilation()
     rows: list[StudyRow] = []
     interrupted = False

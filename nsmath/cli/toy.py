@@ -39,7 +39,7 @@ def toy_command(**options: Any) -> int:
 
     names = ("mu", "seed", "test_stat", "aux")
     statistic = checked_options(model, n_toys=1, **{name: options[name] for name in names})
-    with chosen_plan(model, options) as plan:
+    with chosen_plan(model, options, n_fits=2, what="1 toy") as plan:
         toy = single_toy(
             plan, statistic, options["mu"], hypothesis=options["hypothesis"], index=options["index"],
             seed=options["seed"], aux=options["aux"],

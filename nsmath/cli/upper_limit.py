@@ -10,7 +10,7 @@ import click
 from nsmath.cli.asymptotics import scan_values
 from nsmath.cli.grid import pattern_of, run_grid
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options, toys_plan
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import chosen_engine, kept_toys, study_options, terminated_like_interrupted
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from nsmath.infer.asymptotic_limit import AsymptoticLimitResult
     from nsmath.infer.toy_limit import ToyLimitResult
     from nsmath.viz.files import Figures
+
+
+TESTS, ASYMPTOTIC_FITS = 8, 100
+"""Values of mu that a search typically tests with toys, and fits that one by asymptotics makes."""
 
 
 @click.command("upper-limit")
@@ -69,7 +73,7 @@ def _by_asymptotics(options: dict[str, Any]) -> int:
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import upper_limit
 
-    with chosen_plan(model, options) as plan:
+    with chosen_plan(model, options, n_fits=ASYMPTOTIC_FITS, what="asymptotic limits") as plan:
         result = upper_limit(
             model, cl=options["cl"], test_stat=options["test_stat"], expected_from=options["expected_from"], scan=scan,
             plan=plan,
@@ -96,7 +100,9 @@ def _by_toys(options: dict[str, Any]) -> int:
         opened.enter_context(terminated_like_interrupted())
         store = opened.enter_context(kept_toys(options["store"], model, statistic, options))
         engine = opened.enter_context(chosen_engine(options))
-        plan = opened.enter_context(chosen_plan(model, options, tuned=None if store is None else store.tuned))
+        plan = opened.enter_context(
+            toys_plan(model, options, tuned=None if store is None else store.tuned, n_tests=TESTS)
+        )
         callback = opened.enter_context(progress(options["quiet"]))
         calculator = toy_calculator(
             plan, statistic, seed=options["seed"], aux=options["aux"], expected_from=options["expected_from"],

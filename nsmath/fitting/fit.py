@@ -56,6 +56,8 @@ class FitResult(Result):
     interpolation: dict[str, str]
     model_digest: str
     backend: str
+    dtype: str
+    device: str
 
     @property
     def twice_nll(self) -> float:
@@ -96,6 +98,8 @@ class FitResult(Result):
             "interpolation": self.interpolation,
             "model_digest": self.model_digest,
             "backend": self.backend,
+            "dtype": self.dtype,
+            "device": self.device,
         }  # fmt: skip
 
     def summary(self) -> Summary:
@@ -129,6 +133,8 @@ def fit(
     auxdata: Any = None,
     plan: Plan | None = None,
     threads: int | None = None,
+    backend: str = "cpu",
+    dtype: str = "float64",
 ) -> FitResult:
     """Return the best fit of ``model``.
 
@@ -138,6 +144,7 @@ def fit(
     data, auxdata : (B,) and (A,) instead of the observed ones.
     plan : a plan of this model to use; a single-threaded one is made for the call when None.
     threads : not needed for a single fit; accepted for the sake of one signature.
+    backend, dtype : of the plan that is made for the call.
 
     Raises
     ------
@@ -145,9 +152,9 @@ def fit(
         Bad names or shapes; the likelihood cannot be evaluated at any start.
     """
     if fixed:
-        return fit(model.with_fixed(fixed), data=data, auxdata=auxdata)
+        return fit(model.with_fixed(fixed), data=data, auxdata=auxdata, backend=backend, dtype=dtype)
     if plan is None:
-        with Plan(model, threads=1, tune=False, width=8) as own:
+        with Plan(model, backend=backend, dtype=dtype, threads=1, tune=False, width=8) as own:
             return fit(model, data=data, auxdata=auxdata, plan=own)
     if plan.model.digest != model.digest:
         raise ModelError("the plan was made for another model; make one with Plan(model).")
@@ -183,7 +190,7 @@ def fit(
         is_fixed=tuple(bool(x) for x in model.is_fixed),
         interpolation=model.interp.to_dict(),
         model_digest=model.digest,
-        backend=plan.backend,
+        **plan.origin,
     )
 
 

@@ -54,6 +54,8 @@ class AsymptoticLimitResult(Result):
             "interpolation",
             "model_digest",
             "backend",
+            "dtype",
+            "device",
         )
         own = ("mu_test", "q_obs", "q_asimov", "clsb", "clb", "cls", "expected_set")
         return {

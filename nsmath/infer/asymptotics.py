@@ -96,6 +96,8 @@ class AsymptoticTestResult(Result):
     interpolation: dict[str, str]
     model_digest: str
     backend: str
+    dtype: str
+    device: str
 
     @property
     def nsigma_order(self) -> tuple[int, ...]:
@@ -250,7 +252,7 @@ class AsymptoticCalculator:
             expected_cls=tuple(s / b for s, b in zip(expected_clsb, expected_clb, strict=True)) if is_limit else None,
             expected_from=self.expected_from, test_stat=self.statistic.name, poi=self.model.poi,
             measurement=self.model.measurement, interpolation=self.model.interp.to_dict(),
-            model_digest=self.plan.model.digest, backend=self.plan.backend,
+            model_digest=self.plan.model.digest, **self.plan.origin,
         )  # fmt: skip
 
 

@@ -136,7 +136,7 @@ class ToyCalculator:
         plan = self.plan
         return Provenance(
             poi=plan.model.poi, measurement=plan.model.measurement, interpolation=plan.model.interp.to_dict(),
-            model_digest=plan.model.digest, versions=plan.versions, backend=plan.backend,
+            model_digest=plan.model.digest, versions=plan.versions, **plan.origin,
             threads=plan.threads if isinstance(self.engine, Threads) else None, tile_width=plan.tuned.width,
             seed=self.seed, aux=self.aux,
             transfers=plan.ledger.to_dict() if isinstance(self.engine, Threads) else None,

@@ -70,7 +70,7 @@ class Workers:
         FitError
             A worker died and the executor cannot replace it.
         """
-        payload = pickle.dumps((plan.model, plan.backend, plan.tuned, dict(studies)))
+        payload = pickle.dumps((plan.model, plan.backend, plan.dtype, plan.tuned, dict(studies)))
         run = partial(_run_tile, payload, hashlib.sha256(payload).hexdigest())
         try:
             yield from results_as_completed(self.executor, run, tiles, 2 * self.n_workers)
@@ -89,9 +89,9 @@ def _run_tile(payload: bytes, key: str, tile: Tile) -> Done:
     """Compute one tile in a worker process."""
     with _keeping:
         if key not in _kept:
-            model, backend, tuned, studies = pickle.loads(payload)
+            model, backend, dtype, tuned, studies = pickle.loads(payload)
             # Other threads of this process may still use an older plan: it is left to the collector, not freed.
-            _kept[key] = (Plan(model, backend=backend, threads=1, tuned=tuned), studies)
+            _kept[key] = (Plan(model, backend=backend, dtype=dtype, threads=1, tuned=tuned), studies)
             while len(_kept) > PLANS_KEPT:
                 _kept.popitem(last=False)
         plan, studies = _kept[key]

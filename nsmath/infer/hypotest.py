@@ -69,7 +69,7 @@ def toy_calculator(
 ) -> ToyCalculator:  # fmt: skip
     """Return a calculator whose toys go to ``store``, or stay in memory, and are computed by ``engine``."""
     if store is not None:
-        store.begin(plan.tuned, {**plan.versions, "backend": plan.backend})
+        store.begin(plan.tuned, {**plan.versions, **plan.origin})
     return ToyCalculator(
         plan, statistic, seed, aux, expected_from, store or MemoryRecord(), engine or Threads(), progress
     )

@@ -97,6 +97,8 @@ class ToyTestResult(Result):
     model_digest: str
     versions: dict[str, str]
     backend: str
+    dtype: str
+    device: str
     threads: int | None
     tile_width: int
     transfers: dict[str, Any] | None
@@ -157,6 +159,8 @@ class Provenance:
     model_digest: str
     versions: dict[str, str]
     backend: str
+    dtype: str
+    device: str
     threads: int | None
     tile_width: int
     seed: int

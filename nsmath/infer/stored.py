@@ -24,6 +24,7 @@ def stored_results(store: ToyStore, *, expected: bool = False) -> list[ToyTestRe
     provenance = Provenance(
         poi=identity.poi, measurement=identity.measurement, interpolation=identity.interpolation,
         model_digest=identity.model_digest, versions=store.made_with, backend=store.made_with.get("backend", ""),
+        dtype=store.made_with.get("dtype", ""), device=store.made_with.get("device", ""),
         threads=None, tile_width=store.tuned.width, seed=identity.seed, aux=identity.aux, transfers=None,
     )  # fmt: skip
     results = []

@@ -54,7 +54,7 @@ class ToyLimitResult(Result):
         """Return a dictionary for JSON."""
         first = self.points[0].to_dict()
         shared = ("seed", "test_stat", "aux", "poi", "measurement", "interpolation", "model_digest", "versions",
-                  "backend", "threads", "tile_width", "mu_hat")  # fmt: skip
+                  "backend", "dtype", "device", "threads", "tile_width", "mu_hat")  # fmt: skip
         own = ("mu_test", "q_obs", "clsb", "clb", "cls", "clsb_error", "clb_error", "cls_error", "cls_upper",
                "expected_set", "n_toys", "n_nonconverged", "n_error", "cls_bracket")  # fmt: skip
         nearest = self.at_limit

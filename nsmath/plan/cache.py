@@ -42,6 +42,13 @@ def read_plan(path: Path) -> tuple[PlanKey, Tuned]:
         raise PlanError(f"plan file {path}: {error}") from error
 
 
+def measured_values(path: Path) -> dict[str, Any]:
+    """Return what was measured when a plan file was tuned; empty where it does not say."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    measured = content.get("measured")
+    return measured if isinstance(measured, dict) else {}
+
+
 def cached_plan(key: PlanKey) -> Tuned | None:
     """Return the tuned values in the cache that match ``key`` in every field; else None, with one log line."""
     path = plan_path(key)

@@ -24,7 +24,7 @@ from nsmath.backends.ops import BACKENDS, BackendModel, Tile
 from nsmath.backends.transfers import Ledger
 from nsmath.errors import BackendError, OptionError, PlanError
 from nsmath.model.model import Model
-from nsmath.plan.cache import cached_plan, plan_path, read_plan, write_plan
+from nsmath.plan.cache import cached_plan, measured_values, plan_path, read_plan, write_plan
 from nsmath.plan.tuned import ROBUST_WIDTHS, WIDTHS, PlanKey, Tuned, available_cores, machine_name
 from nsmath.plan.windowed import results_as_completed
 
@@ -83,8 +83,8 @@ class Plan:
     Parameters
     ----------
     model : the model to plan for.
-    backend : ``cpu`` or ``reference``.
-    threads : worker threads; all available cores when None. Results do not depend on it.
+    backend : a row of `BACKENDS`, such as ``cpu``, ``mlx`` or ``reference``.
+    threads : worker threads; all available cores when None, one where a device computes. Results do not depend on it.
     width : tile width, instead of the tuned one.
     file : plan file to take the tuned choices from, instead of the cache.
     tune : measure and store what no file or cache provides; False takes middling values.
@@ -118,14 +118,15 @@ class Plan:
         if width is not None and (width < 8 or width % 8):
             raise OptionError(f"tile width is {width}; expected a multiple of 8.")
         self.model = model
-        self.threads = threads or available_cores()
         self.dtype, self.ledger = dtype, ledger or Ledger()
         self.backend_model = backend_model(backend, model, dtype=dtype, ledger=self.ledger)
+        self.threads = self._allowed_threads(threads)
         self.key = self._key(backend)
         self._local = threading.local()
         self._workers: list[Worker] = []
         self._pool: ThreadPoolExecutor | None = None
         self._siblings: dict[float | None, Plan] = {}
+        self.measured: dict[str, Any] = {}
         self.tuned = tuned or self._choose(file, tune)
         if width is not None:
             self.tuned = replace(self.tuned, width=width)
@@ -134,6 +135,14 @@ class Plan:
             self.backend_model.description, dtype, self.threads, self.tuned.width, self.tuned.robust_width,
             model.digest[:12],
         )  # fmt: skip
+
+    def _allowed_threads(self, threads: int | None) -> int:
+        most = self.backend_model.threads
+        if most is not None and threads is not None and threads > most:
+            raise OptionError(
+                f"threads is {threads}, but backend {self.backend!r} is driven from {most}. Leave threads away."
+            )
+        return threads or most or available_cores()
 
     @cached_property
     def whole_model(self) -> BackendModel:
@@ -151,6 +160,16 @@ class Plan:
     def backend(self) -> str:
         """Name of the backend."""
         return self.backend_model.name
+
+    @property
+    def device(self) -> str:
+        """Name of what computes: ``cpu``, ``cuda`` or ``metal``."""
+        return self.backend_model.device_name
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What results are computed by, for their records."""
+        return {"backend": self.backend, "dtype": self.dtype, "device": self.device}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -190,6 +209,7 @@ class Plan:
             return tuned
         cached = cached_plan(self.key)
         if cached is not None or not tune or self.backend == "reference":
+            self.measured = {} if cached is None else measured_values(plan_path(self.key))
             return cached or UNTUNED
         return self.autotune()
 
@@ -207,12 +227,13 @@ class Plan:
         robust_width, newton_time = min(((w, self._newton_time(w)) for w in ROBUST_WIDTHS), key=lambda item: item[1])
         # A cheap iteration is an evaluation and the recursion, which is about half as much again.
         tuned = Tuned(width, robust_width, round(max(newton_time / (1.5 * per_width[width]), 0.1), 2))
-        measured = {
+        measured: dict[str, Any] = {
             "microseconds_per_column": {w: round(1e6 * t, 3) for w, t in per_width.items()},
             "robust_microseconds_per_column": round(1e6 * newton_time, 3),
             "seconds": round(time.perf_counter() - started, 2),
         }
         logger.info("tuned in %.2f s: %s", time.perf_counter() - started, tuned)
+        self.measured = measured
         write_plan(plan_path(self.key), self.key, tuned, measured)
         return tuned
 

@@ -9,6 +9,7 @@ from nsmath.errors import StudyError
 from nsmath.formulas.interpolation import INTERPOLATION_SETS
 from nsmath.infer.hypotest import AUX_CHOICES, EXPECTED_CHOICES, MAX_TOYS
 from nsmath.infer.teststats import TEST_STATISTICS
+from nsmath.plan.choice import DTYPE_CHOICES, GPU_CHOICES
 from nsmath.study.kinds import (
     Choice,
     Either,
@@ -68,6 +69,8 @@ STUDY_KEYS = (
         "points with keys of their own, which go before those of the study"),
     Key("threads", Whole(1), "worker threads; all cores if not given"),
     Key("backend", Choice(lambda: tuple(BACKENDS)), "what computes", "cpu"),
+    Key("gpu", Choice(lambda: GPU_CHOICES), "device; auto takes what tuned plans predict to be the fastest", "none"),
+    Key("dtype", Choice(lambda: DTYPE_CHOICES), "precision; the device's own if not given, float64 where it has that"),
     Key("store", Text("a folder"), "keep the toys, in a sub-folder for each point"),
     Key("output", FILE, "JSON file of all results"),
     Key("table", FILE, "CSV file with a row for each point and mu"),

@@ -67,6 +67,8 @@ class Study:
     points: tuple[Point, ...]
     threads: int | None
     backend: str
+    gpu: str
+    dtype: str | None
     store: Path | None
     output: str | None
     table: str | None
@@ -101,7 +103,7 @@ def study_of(
     ----------
     folder : what paths in a dictionary are relative to; the working folder when None. Those in a file are relative
         to the file's folder.
-    overrides : ``store``, ``output``, ``table``, ``threads``, ``backend``, ``n_toys``, instead of what the study says
+    overrides : ``store``, ``output``, ``table``, ``threads``, ``backend``, ``gpu``, ``dtype``, ``n_toys``, instead of what the study says
         at any place; None says nothing. Paths are as for the working folder.
 
     Raises
@@ -146,7 +148,8 @@ class _Layout:
         store = self._path("store")
         return Study(
             source=self.source, task_name=self.given.get("task", DEFAULTS["task"]), points=tuple(points),
-            threads=self._value("threads"), backend=self._value("backend"), store=store,
+            threads=self._value("threads"), backend=self._value("backend"), gpu=self._value("gpu"),
+            dtype=self._value("dtype"), store=store,
             output=self._target("output"), table=self._target("table"),
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ from nsmath.infer.engine import Engine, Threads
 from nsmath.infer.ensembles import Progress
 from nsmath.infer.teststats import test_statistic
 from nsmath.model.model import Model
+from nsmath.plan.choice import FITS_PER_TOY, Choice, asked_for, chosen
 from nsmath.plan.plan import Plan
 from nsmath.plan.tuned import Tuned
 from nsmath.spec.patch import Patch
@@ -132,6 +133,8 @@ class StudyRun:
         self, study: Study, points: list[Prepared], loader: Loader, *, engine: Engine | None = None,
         progress: Progress | None = None, note: Note | None = None,
     ) -> None:  # fmt: skip
+        if study.gpu != "auto":
+            asked_for(study.gpu, study.dtype, study.backend)
         self.study, self.points, self.loader = study, points, loader
         self.engine: Engine = engine or Threads()
         self.progress, self.note = progress, note or (lambda line: None)
@@ -211,6 +214,18 @@ class StudyRun:
 
         return update
 
+    def _choice(self, point: Point, model: Model) -> Choice:
+        """Return what computes a point; with ``gpu: auto`` that depends on its model and toys."""
+        study = self.study
+        n_toys = study.task.n_toys(point.settings) * len(study.task.jobs(point.settings))
+        choice = chosen(
+            model, FITS_PER_TOY // 2 * n_toys, gpu=study.gpu, dtype=study.dtype, backend=study.backend,
+            threads=study.threads, what=f"{n_toys} toys",
+        )  # fmt: skip
+        if choice.reason:
+            self.note(f"gpu auto, point '{point.name}': {choice.reason}")
+        return choice
+
     def _calculator(self, point: Point, model: Model, opened: ExitStack) -> ToyCalculator:
         settings = point.settings
         statistic = test_statistic(settings["test_stat"])
@@ -224,13 +239,16 @@ class StudyRun:
             n_held = sum(last - first for key in store.held() for first, last in store.there(key))
             if n_held:
                 self.note(f"point '{point.name}' goes on: {n_held} toys are in {folder} already.")
+        choice = self._choice(point, model)
         # Tuning depends on the size of a model, so the points of a grid share it.
-        size = (len(model.names), len(model.data), len(model.auxdata), str(model.interp))
+        size = (choice.backend, choice.dtype, len(model.names), len(model.data), len(model.auxdata), str(model.interp))
         tuned = store.tuned if store is not None and store.tuned is not None else self._tuned.get(size)
-        plan = opened.enter_context(Plan(model, backend=self.study.backend, threads=self.study.threads, tuned=tuned))
+        plan = opened.enter_context(
+            Plan(model, backend=choice.backend, dtype=choice.dtype, threads=self.study.threads, tuned=tuned)
+        )
         self._tuned.setdefault(size, plan.tuned)
         if store is not None:
-            store.begin(plan.tuned, {**plan.versions, "backend": plan.backend})
+            store.begin(plan.tuned, {**plan.versions, **plan.origin})
         return ToyCalculator(
             plan, statistic, settings["seed"], settings["aux"], settings["expected"], record=store or MemoryRecord(),
             engine=self.engine,
