@@ -47,7 +47,7 @@ def correlations_dict(result: FitResult) -> dict[str, Any]:
     index = [result.names.index(name) for name in names]
     document = result.to_dict()
     kept = {key: document[key] for key in ("measurement", "poi", "status", "at_bound", "interpolation", "model_digest",
-                                           "backend")}  # fmt: skip
+                                           "backend", "dtype", "device")}  # fmt: skip
     return {
         **kept,
         "names": names,

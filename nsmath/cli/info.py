@@ -13,7 +13,8 @@ import click
 from nsmath import __version__
 from nsmath.errors import BackendError
 
-PACKAGES = ("numpy", "numba", "llvmlite", "nvmath-python", "mkl", "nvpl-blas", "click", "rich", "pyyaml", "jsonpatch")
+PACKAGES = ("numpy", "numba", "llvmlite", "nvmath-python", "mkl", "nvpl-blas", "mlx", "click", "rich", "pyyaml",
+            "jsonpatch")  # fmt: skip
 
 
 @click.command("info")
@@ -35,8 +36,10 @@ def info_command(as_json: bool) -> None:
 
 def collected() -> dict[str, Any]:
     """Return what this machine and installation have."""
+    from nsmath.backends.devices import DEVICES, Device, missing
     from nsmath.backends.jit import kernel_cache_folder
     from nsmath.backends.matmul import matmul_library
+    from nsmath.backends.ops import BACKENDS
     from nsmath.paths import cache_folder
     from nsmath.plan.tuned import available_cores, machine_name
 
@@ -45,6 +48,9 @@ def collected() -> dict[str, Any]:
             return version(package)
         except PackageNotFoundError:
             return None
+
+    def found(device: Device) -> str:
+        return device.missing() or f"ready: {' or '.join(device.dtypes)}"
 
     try:
         blas = matmul_library().name
@@ -59,7 +65,8 @@ def collected() -> dict[str, Any]:
         "blas": blas,
         "processor": machine_name(),
         "threads": available_cores(),
-        "devices": {"cpu": "float64", "cuda": "no backend in this version", "metal": "no backend in this version"},
+        "devices": {"cpu": "float64", **{name: found(device) for name, device in DEVICES.items()}},
+        "backends": {name: missing(name) or "ready" for name in BACKENDS},
         "caches": {
             "folder": str(cache_folder()),
             "kernels": f"{kernels}{'' if kernels.is_dir() else ' (compiled at first use)'}",

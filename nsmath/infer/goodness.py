@@ -65,6 +65,8 @@ class GoodnessOfFit(Result):
     interpolation: dict[str, str]
     model_digest: str
     backend: str
+    dtype: str
+    device: str
     toys: Array
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def goodness_of_fit(
     with plan_for(model, plan) as used:
         t = model.tensors
         start, mask = nominal_start(model)
-        best = best_fit(used.worker, model, start, mask, t.observed, t.aux_observed, FIT_TOLERANCES)
+        best = best_fit(used.exact.worker, model, start, mask, t.observed, t.aux_observed, FIT_TOLERANCES)
         if best.status[0] != FitStatus.CONVERGED:
             raise FitError(f"the fit to the observed data failed: {FitStatus(int(best.status[0])).message}.")
         statistic = 2.0 * float(best.nll[0])
@@ -154,7 +156,7 @@ def goodness_of_fit(
             aux=aux,
             interpolation=model.interp.to_dict(),
             model_digest=model.digest,
-            backend=used.backend,
+            **used.origin,
             toys=toys,
         )
 
@@ -171,7 +173,7 @@ def _toys(
     sampler = ToySampler.at(model, theta, rates, hypothesis=BEST_FIT_STREAM, fluctuates=aux == "random")
     nominal, fixed = nominal_start(model)
     worker = plan.worker
-    shared = setup(worker, model, z, fixed, sampler.rates, sampler.aux, other_starts=(nominal,))
+    shared = setup(plan.exact.worker, model, z, fixed, sampler.rates, sampler.aux, other_starts=(nominal,))
     pilot: IntArray = np.arange(PILOT_TOYS)
     shared = with_pilot(worker, shared, *sampler.draw(plan.backend_model, pilot, seed), plan.tuned.newton_cost)
 

@@ -103,6 +103,8 @@ class IntervalsResult(Result):
     interpolation: dict[str, str]
     model_digest: str
     backend: str
+    dtype: str
+    device: str
 
     @property
     def n_failed(self) -> int:
@@ -126,6 +128,8 @@ class IntervalsResult(Result):
             "interpolation": self.interpolation,
             "model_digest": self.model_digest,
             "backend": self.backend,
+            "dtype": self.dtype,
+            "device": self.device,
         }
 
     def summary(self) -> Summary:
@@ -192,7 +196,7 @@ def intervals(
         return IntervalsResult(
             measurement=model.measurement, levels=tuple(levels), intervals=tuple(found), n_fits=search.n_fits,
             is_refitted=profile.is_refitted, interpolation=model.interp.to_dict(), model_digest=model.digest,
-            backend=used.backend,
+            **used.origin,
         )  # fmt: skip
 
 

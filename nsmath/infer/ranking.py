@@ -123,6 +123,8 @@ class RankingResult(Result):
     interpolation: dict[str, str]
     model_digest: str
     backend: str
+    dtype: str
+    device: str
 
     def __getitem__(self, name: str) -> RankedParameter:
         """A parameter by name."""
@@ -194,7 +196,7 @@ def ranking(model: Model, parameters: Sequence[str] | None = None, *, plan: Plan
             n_failed=sum(impact.shift is None for impact in impacts.values()),
             interpolation=model.interp.to_dict(),
             model_digest=model.digest,
-            backend=used.backend,
+            **used.origin,
         )
 
 

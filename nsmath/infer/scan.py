@@ -68,6 +68,8 @@ class ScanResult(Result):
     interpolation: dict[str, str]
     model_digest: str
     backend: str
+    dtype: str
+    device: str
 
     @property
     def n_failed(self) -> int:
@@ -92,6 +94,8 @@ class ScanResult(Result):
             "interpolation": self.interpolation,
             "model_digest": self.model_digest,
             "backend": self.backend,
+            "dtype": self.dtype,
+            "device": self.device,
         }
 
     def summary(self) -> Summary:
@@ -176,7 +180,7 @@ def scan(
             is_refitted=profile.is_refitted,
             interpolation=model.interp.to_dict(),
             model_digest=model.digest,
-            backend=used.backend,
+            **used.origin,
         )
 
 

@@ -103,8 +103,8 @@ def study_of(
     ----------
     folder : what paths in a dictionary are relative to; the working folder when None. Those in a file are relative
         to the file's folder.
-    overrides : ``store``, ``output``, ``table``, ``threads``, ``backend``, ``gpu``, ``dtype``, ``n_toys``, instead of what the study says
-        at any place; None says nothing. Paths are as for the working folder.
+    overrides : ``store``, ``output``, ``table``, ``threads``, ``backend``, ``gpu``, ``dtype``, ``n_toys``, instead of
+        what the study says at any place; None says nothing. Paths are as for the working folder.
 
     Raises
     ------

@@ -272,6 +272,8 @@ def run_study(
     store: str | Path | None = None,
     n_toys: int | None = None,
     threads: int | None = None,
+    gpu: str | None = None,
+    dtype: str | None = None,
     engine: Engine | None = None,
     strict: bool = False,
     progress: Progress | None = None,
@@ -285,7 +287,7 @@ def run_study(
     Parameters
     ----------
     folder : what paths in a dictionary are relative to.
-    store, n_toys, threads : instead of those of the study.
+    store, n_toys, threads, gpu, dtype : instead of those of the study.
     engine : `Workers` over an executor, instead of this process's threads.
     strict : raise when a point cannot be loaded, before anything is computed.
     progress : called with (toys done, toys in all, what is done).
@@ -297,7 +299,9 @@ def run_study(
         The study is malformed, or with ``strict`` a point of it.
     """
     started = time.perf_counter()
-    laid_out = study_of(study, folder=folder, store=store, n_toys=n_toys, threads=threads)
+    laid_out = study_of(
+        study, folder=folder, store=store, n_toys=n_toys, threads=threads, gpu=gpu, dtype=dtype
+    )  # fmt: skip
     loader = Loader()
     points = prepared_points(laid_out, loader)
     if strict:
