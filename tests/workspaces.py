@@ -18,6 +18,7 @@ import numpy as np
 import pyhf
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
+from tolerances import TOLERANCES
 
 from nsmath.backends import devices
 from nsmath.backends.ops import BACKENDS
@@ -33,6 +34,9 @@ FEW_EXAMPLES = settings(EXAMPLES, max_examples=12)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 BACKEND_NAMES = sorted(name for name in BACKENDS if devices.missing(name) is None)
 """Those that can run here; tests/backends/test_devices.py says which must."""
+
+COMPUTED = [(backend, dtype) for backend, dtype in TOLERANCES if backend in BACKEND_NAMES]
+"""Every backend but the reference, in every precision, as far as it can run here."""
 
 ALPHAS = (-2.3, -1.0, -0.4, 0.0, 0.6, 1.0, 1.7)
 """Beyond, on and inside |alpha| = 1."""

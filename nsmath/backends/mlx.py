@@ -14,7 +14,7 @@ import numpy as np
 
 from nsmath._typing import AnyArray, Array, BoolArray, IntArray
 from nsmath.backends import cpu_sampling, event_data
-from nsmath.backends.mlx_arrays import Door, MxArray, check_matmul, device_of, mx
+from nsmath.backends.mlx_arrays import Compiler, Door, MxArray, as_it_is, check_matmul, device_of, mx
 from nsmath.backends.mlx_curvature import Curvature
 from nsmath.backends.mlx_likelihood import Evaluated, Likelihood
 from nsmath.backends.mlx_steps import (
@@ -57,7 +57,8 @@ class MlxModel:
     Parameters
     ----------
     dtype : ``float64`` on MLX's CPU device; ``float32`` on Metal if there is one, else on the CPU device too.
-    compiled : let MLX fuse what it can; by default on Metal only, for on the CPU it would call a C++ compiler.
+    compiler : what pure functions go through; when None, `mx.compile` on Metal and nothing on the CPU, where that would
+        call a C++ compiler.
     """
 
     name = "mlx"
@@ -70,14 +71,14 @@ class MlxModel:
 
     def __init__(
         self, tensors: ModelTensors, *, dtype: str = "float64", ledger: Ledger | None = None,
-        compiled: bool | None = None,
+        compiler: Compiler | None = None,
     ) -> None:  # fmt: skip
         self.dtype, self.ledger, self.tensors = dtype, ledger or Ledger(), tensors
         self.device = device_of(dtype)
         is_metal = self.device == mx.gpu
         self.device_name = "metal" if is_metal else "cpu"
         self.description = f"MLX {version('mlx')} on {'Metal' if is_metal else 'its CPU device'}, {dtype}"
-        self.compiled = is_metal if compiled is None else compiled
+        self.compiler: Compiler = compiler or (mx.compile if is_metal else as_it_is)
         if dtype == "float32":
             check_matmul(self.device)
         self._prepare()
@@ -87,23 +88,22 @@ class MlxModel:
         t = self.tensors
         self.door = Door(self.ledger, self.dtype)
         self.precision = PRECISIONS[self.dtype]
-        self.likelihood = Likelihood(self.door, t, compiled=self.compiled)
+        self.likelihood = Likelihood(self.door, t, self.compiler)
         lower, upper = t.lower[t.parameter][:, None], t.upper[t.parameter][:, None]
         self.bounds = Bounds(self.door.constant(lower), self.door.constant(upper))
-        wrap: Callable[[Any], Any] = mx.compile if self.compiled else (lambda function: function)
         self.quasi_newton, self.armijo, self.gain_ratio = (
-            wrap(function) for function in (self._quasi_newton, self._armijo, self._gain_ratio)
+            self.compiler(function) for function in (self._quasi_newton, self._armijo, self._gain_ratio)
         )
 
     @functools.cached_property
     def exact(self) -> MlxModel:
         """The same model in float64, on MLX's CPU device."""
-        return self if self.dtype == "float64" else MlxModel(self.tensors, ledger=self.ledger, compiled=False)
+        return self if self.dtype == "float64" else MlxModel(self.tensors, ledger=self.ledger)
 
     @functools.cached_property
     def curvature(self) -> Curvature:
         """The Hessians, made on first use."""
-        return Curvature(self.door, self.likelihood, compiled=self.compiled)
+        return Curvature(self.door, self.likelihood, self.compiler)
 
     def _quasi_newton(self, x: MxArray, gradient: MxArray, fixed: MxArray, step: MxArray, steps: MxArray,
                       changes: MxArray, rho: MxArray, matrix: MxArray, *poi: MxArray) -> Any:  # fmt: skip

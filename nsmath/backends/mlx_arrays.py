@@ -7,6 +7,7 @@ ledger counts what they copy.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -32,9 +33,16 @@ mx: Any = core
 MxArray: TypeAlias = Any
 """An ``mlx.core.array``; MLX's own stubs are not there where MLX is not."""
 MxDevice: TypeAlias = Any
+Compiler: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Returns a pure function of arrays in another form: `mx.compile`, or `as_it_is`."""
 
 TF32_ERROR = 1e-5
 """Relative error of a float32 matmul above this shows that its operands were cut to ten bits (5e-4)."""
+
+
+def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function``."""
+    return function
 
 
 def has_metal() -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsmath.backends.mlx_arrays import Door, MxArray, mx
+from nsmath.backends.mlx_arrays import Compiler, Door, MxArray, mx
 from nsmath.backends.mlx_bins import Constraint, Profile, Solved, constraints
 from nsmath.backends.mlx_likelihood import Likelihood, Rows
 from nsmath.backends.mlx_reductions import Grouped
@@ -25,7 +25,7 @@ its inverse cancel in eq. (13), which must leave digits."""
 class Curvature:
     """Tables of the Hessian of one `Likelihood`."""
 
-    def __init__(self, door: Door, likelihood: Likelihood, *, compiled: bool) -> None:
+    def __init__(self, door: Door, likelihood: Likelihood, compiler: Compiler) -> None:
         t = self.tensors = likelihood.tensors
         self.likelihood = likelihood
         self.factor_table = door.index(_factor_table(t))
@@ -42,7 +42,7 @@ class Curvature:
         least = np.full((t.n_aux, 1), -np.inf)
         least[t.gamma_aux[t.gamma_is_poisson == 1]] = TINY_AUX[door.dtype]
         self.least_aux = door.constant(least)
-        self._compute = mx.compile(self._hessian) if compiled else self._hessian
+        self._compute = compiler(self._hessian)
 
     def __call__(self, z: MxArray, data: MxArray, aux: MxArray) -> tuple[MxArray, MxArray]:
         """Return Hessians (m, Z, Z) and the constraints' own curvature (m, Z) at ``z`` (Z, m)."""

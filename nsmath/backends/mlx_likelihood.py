@@ -6,13 +6,12 @@ interpolate -> shapes (addmm, with the nominal) -> slots -> bins -> pull back (m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nsmath._typing import IntArray
-from nsmath.backends.mlx_arrays import Door, MxArray, mx
+from nsmath.backends.mlx_arrays import Compiler, Door, MxArray, mx
 from nsmath.backends.mlx_bins import (
     BinTables,
     Profile,
@@ -63,22 +62,21 @@ class Likelihood:
 
     Parameters
     ----------
-    compiled : let MLX compile the functions; worth it where launches are what costs, on a GPU.
+    compiler : what the functions go through, such as `mx.compile`.
     """
 
-    def __init__(self, door: Door, tensors: ModelTensors, *, compiled: bool) -> None:
+    def __init__(self, door: Door, tensors: ModelTensors, compiler: Compiler) -> None:
         t = self.tensors = tensors
         eps = float(np.finfo(door.dtype).eps)
         self.tiny, self.dtype = TINY_FACTOR[door.dtype], door.mx_dtype
         self.bins = BinTables(door, t, eps)
         self._take_rows(door)
         self._take_constraints(door)
-        wrap: Callable[[Any], Any] = mx.compile if compiled else (lambda function: function)
         roots = self.bins.roots if t.n_gammas else None
-        self._front, self._back = wrap(self.front), wrap(self.back)
-        self._start = None if roots is None else wrap(roots.start)
-        self._steps = None if roots is None else wrap(roots.steps)
-        self._whole, self._held = wrap(self.whole), wrap(self.with_gammas)
+        self._front, self._back = compiler(self.front), compiler(self.back)
+        self._start = None if roots is None else compiler(roots.start)
+        self._steps = None if roots is None else compiler(roots.steps)
+        self._whole, self._held = compiler(self.whole), compiler(self.with_gammas)
 
     def _take_rows(self, door: Door) -> None:
         t = self.tensors

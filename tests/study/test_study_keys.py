@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEYS = {key.name: key for key in (*STUDY_KEYS, *POINT_KEYS)}
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 3, 0.5, 1.5, 2000.0, 2**48, 2**64, "", "  ", "a", "all", "0.5", "5%", "abc", "root",
-    "qtilde", "fixed", "cpu", "hypotest-toys", "data", 0.9, [], [1],
+    "qtilde", "fixed", "cpu", "auto", "float32", "hypotest-toys", "data", 0.9, [], [1],
     [1, 1.0], [0.5, 2], ["a"], ["a", "a"], ["a", ""], [None],
     ["5%", 0.1], {}, {"a": "b"}, {"a": 1}, {"file": "f"}, {"file": "f", "names": "all"}, {"file": "f", "name": "all"},
     {"names": ["a"]}, {"normsys": "code1"}, [{}], [{"mu": 1}], [{"name": "a", "n_toys": 0}], [{"workspaces": ["a"]}],
