@@ -149,7 +149,19 @@ class ToyStore:
         return store
 
     def begin(self, tuned: Tuned, made_with: dict[str, str]) -> None:
-        """Write the store's description, the first time: what its toys are computed with."""
+        """Write the store's description, the first time: what its toys are computed with.
+
+        Raises
+        ------
+        StoreError
+            Its toys were computed in another precision.
+        """
+        theirs, ours = (made.get("dtype", "float64") for made in (self.made_with, made_with))
+        if self.tuned is not None and theirs != ours:
+            raise StoreError(
+                f"store {self.folder} holds toys computed in {theirs}, this run in {ours}: q differs in the last "
+                f"digits. Use dtype {theirs}, or another store."
+            )
         if self.tuned is None:
             self.tuned, self.made_with = tuned, made_with
             _write_json(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from workspaces import FIXTURES
 
-from nsmath.backends import devices
 from nsmath.errors import BackendError, OptionError
 from nsmath.model.model import Model
 from nsmath.plan import choice
@@ -15,22 +14,6 @@ MODEL = Model.from_workspace(FIXTURES["three_gammas"])
 CPU = {"microseconds_per_column": {64: 2.0, 128: 2.0, 256: 1.8}, "width": 256}
 # A launch-bound device: 300 us whatever the width, at first.
 GPU = {"microseconds_per_column": {64: 5.0, 128: 2.6, 1024: 0.4}, "width": 1024}
-
-
-@pytest.fixture
-def present(monkeypatch):
-    """Return a function that puts devices there; backends of theirs count as known."""
-
-    def put(*names: str) -> None:
-        table = {
-            name: devices.Device(d.name, d.backend, d.dtypes, (lambda: None) if name in names else (lambda: "not here"))
-            for name, d in devices.DEVICES.items()
-        }
-        monkeypatch.setattr(devices, "DEVICES", table)
-        monkeypatch.setattr(choice, "DEVICES", table)
-        monkeypatch.setattr(choice, "BACKENDS", {"cpu": (), "mlx": (), "cuda": (), "reference": ()})
-
-    return put
 
 
 def measure(model, chosen):

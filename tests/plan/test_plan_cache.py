@@ -126,7 +126,7 @@ def test_a_given_plan_file_is_used_and_a_bad_one_is_an_error(key: PlanKey, tmp_p
 @pytest.mark.usefixtures("_cache")
 @pytest.mark.parametrize(
     ("options", "fragment"),
-    [({"backend": "quantum"}, "cpu, reference"), ({"threads": 0}, "1 or more"), ({"width": 12}, "multiple of 8")],
+    [({"backend": "quantum"}, "cpu, mlx, reference"), ({"threads": 0}, "1 or more"), ({"width": 12}, "multiple of 8")],
 )
 def test_bad_plan_options_are_named(options: dict[str, object], fragment: str) -> None:
     with pytest.raises(OptionError, match=fragment):
