@@ -175,15 +175,15 @@ def _active_set(
     while True:
         apart = held[:, :, None] | held[:, None, :]
         matrix = mx.where(apart, eye, h + (damping[:, None] * metric)[:, :, None] * eye)
-        factor = mx.linalg.cholesky(matrix)
+        factor = mx.linalg.cholesky(matrix, stream=mx.cpu)
         good = _is_factor(factor, matrix)
         raised = ~good & (damping <= MAX_DAMPING)
         if mx.any(raised).item():
             damping = mx.where(raised, mx.maximum(FIRST_DAMPING, 4.0 * damping), damping)
             continue
         right = mx.where(held, 0.0, -g)[:, :, None]
-        half = mx.linalg.solve_triangular(factor, right, upper=False)
-        step = mx.linalg.solve_triangular(mx.swapaxes(factor, 1, 2), half, upper=True)[:, :, 0]
+        half = mx.linalg.solve_triangular(factor, right, upper=False, stream=mx.cpu)
+        step = mx.linalg.solve_triangular(mx.swapaxes(factor, 1, 2), half, upper=True, stream=mx.cpu)[:, :, 0]
         step = mx.where(held | ~good[:, None], 0.0, step)
         outward = ((x <= lower) & (step < 0.0)) | ((x >= upper) & (step > 0.0))
         # A parameter on its bound that the joint step would push outward is held, and the rest solved anew.

@@ -78,7 +78,7 @@ def workspace_report(
                 workspace, model, source=source, n_toys=n_toys, seed=seed, plan=own, command=command, note=note
             )
     subject = WorkspaceSubject(workspace, model, plan, n_toys, seed, note or _nothing)
-    made = {"backend": plan.backend, "plan": str(plan.tuned), **plan.versions}
+    made = {**plan.origin, "plan": str(plan.tuned), **plan.versions}
     rows = [("source", source), ("measurement", model.measurement), ("model digest", model.digest),
             ("interpolation", _codes(model.interp.to_dict())), ("seed", seed)]  # fmt: skip
     return _page(f"{model.measurement}: report", WORKSPACE_SECTIONS, subject, rows, made, command)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -203,10 +201,3 @@ def test_a_backend_for_one_thread_refuses_more():
         Plan(model, backend="mlx", threads=3, tune=False)
     with Plan(model, backend="mlx", tune=False) as plan:
         assert plan.threads == 1
-
-
-def test_the_example_of_the_document_runs(capsys):
-    text = (Path(__file__).resolve().parents[2] / "docs" / "mlx.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    exec(compile(block, "mlx.md", "exec"), {})
-    assert "MLX" in capsys.readouterr().out
