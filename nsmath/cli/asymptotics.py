@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsmath.cli.grid import pattern_of, run_grid
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options
 from nsmath.cli.output import checked_output, console, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import Command
@@ -37,7 +37,7 @@ def result_options(command: Command) -> Command:
 
 
 @click.command("hypotest")
-@model_options
+@tested_model_options
 @click.option("--mu", "mus", type=float, multiple=True, help="Value of the POI to test, 1 if not given; repeat it.")
 @click.option("--scan", metavar="LO:HI:N", help="N values from LO to HI, beside those of --mu.")
 @click.option("--test-stat", type=click.Choice(["qtilde", "q", "q0"]), default="qtilde", help="Test statistic.")
@@ -78,7 +78,7 @@ def _figures(results: list[AsymptoticTestResult]) -> Figures:
 
 
 @click.command("significance")
-@model_options
+@tested_model_options
 @result_options
 def significance_command(**options: Any) -> int:
     """Discovery: the asymptotic p-value p0 of mu = 0 and its significance Z, observed and expected."""
@@ -104,7 +104,7 @@ def significance_command(**options: Any) -> int:
 
 def significance_dict(result: AsymptoticTestResult) -> dict[str, Any]:
     """Return a test with q0 for JSON, under the names of a discovery."""
-    shared = ("mu_hat", "poi", "measurement", "interpolation", "model_digest", "backend", "expected_from")
+    shared = ("mu_hat", "poi", "poi_max", "measurement", "interpolation", "model_digest", "backend", "expected_from")
     expected = [-NormalDist().inv_cdf(p) if 0.0 < p < 1.0 else None for p in result.expected_clsb]
     return {
         "calculator": "asymptotic", "p0": result.clsb, "z": result.z, "q0": result.q_obs,

@@ -54,8 +54,8 @@ def run_grid(task: str, options: dict[str, Any], **arguments: Any) -> int:
         result = signal_grid(
             document, file, task, names=(pattern,), patches=options["patches"][:-1],
             measurement=options["measurement"], poi=options["poi"],
-            interp=chosen_interpolation(options["interp_defaults"], options["interp"]), backend=options["backend"],
-            threads=options["threads"], progress=callback,
+            poi_max=options["poi_max"], interp=chosen_interpolation(options["interp_defaults"], options["interp"]),
+            backend=options["backend"], threads=options["threads"], progress=callback,
             note=lambda line: click.echo(f"warning: {line}", err=True), **arguments,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])

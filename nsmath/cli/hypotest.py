@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import (
@@ -49,7 +49,7 @@ test_options.__test__ = False  # type: ignore[attr-defined]
 
 
 @click.command("hypotest-toys")
-@model_options
+@tested_model_options
 @test_options
 @click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles; with a rule, at least.")
 @click.option("--expected-set", is_flag=True, help="Also the band of CLs expected from background alone.")

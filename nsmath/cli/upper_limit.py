@@ -10,7 +10,7 @@ import click
 from nsmath.cli.asymptotics import scan_values
 from nsmath.cli.grid import pattern_of, run_grid
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import chosen_engine, kept_toys, study_options, terminated_like_interrupted
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("upper-limit")
-@model_options
+@tested_model_options
 @click.option(
     "--calculator", type=click.Choice(["asymptotic", "toys"]), default="asymptotic", help="How CLs is computed."
 )
@@ -127,8 +127,8 @@ def _print_crossings(result: ToyLimitResult | AsymptoticLimitResult, output: str
         out.print(f"  expected {name} sigma  {crossing}")
     if any(crossing.mu is None for crossing in (result.observed, *result.expected)):
         out.print(
-            f"  [yellow]>: not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi} in the "
-            "measurement; widen it there to go on[/yellow]"
+            f"  [yellow]>: not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi}; "
+            "--poi-max X goes further[/yellow]"
         )
     return out
 

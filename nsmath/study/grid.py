@@ -101,8 +101,9 @@ class GridResult(Result):
 def signal_grid(
     workspace: Mapping[str, Any], patchset: str | Path | PatchSet, task: str = "upper-limit", *,
     names: Sequence[str] = ("*",), patches: Sequence[Patch] = (), measurement: str | None = None,
-    poi: str | None = None, interp: Any = "root", backend: str = "cpu", dtype: str = "float64",
-    threads: int | None = None, progress: Progress | None = None, note: Callable[[str], None] | None = None,
+    poi: str | None = None, poi_max: float | None = None, interp: Any = "root", backend: str = "cpu",
+    dtype: str = "float64", threads: int | None = None, progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
     **options: Any,
 ) -> GridResult:  # fmt: skip
     """Return one asymptotic result for each chosen patch of a patch set; a point that fails does not lose the others.
@@ -114,7 +115,7 @@ def signal_grid(
     task : ``upper-limit``, ``hypotest`` or ``significance``.
     names : names of patches, or patterns with ``*``, ``?``, ``[...]``; all of them if not given.
     patches : applied before the set's.
-    measurement, poi, interp : as for `Model.from_workspace`. backend, dtype : as for `Plan`.
+    measurement, poi, poi_max, interp : as for `Model.from_workspace`. backend, dtype : as for `Plan`.
     threads : points computed at a time; as many as there are cores when None.
     progress : called with (points done, points in all, phase). note : called with a warning for people.
     options : of the task's function, such as ``cl``, ``mu`` or ``test_stat``.
@@ -138,7 +139,7 @@ def signal_grid(
             if note is not None:
                 for line in read.warning_summary():
                     note(f"{patch.names[0]}: {line}")
-            model = Model.from_workspace(read, measurement=measurement, poi=poi, interp=interp)
+            model = Model.from_workspace(read, measurement=measurement, poi=poi, interp=interp, poi_max=poi_max)
             with Plan(
                 model, backend=backend, dtype=dtype, threads=1, tune=False, width=SINGLE_FIT_WIDTH
             ) as plan:  # fmt: skip
