@@ -39,7 +39,7 @@ def result_options(command: Command) -> Command:
 @click.command("hypotest")
 @tested_model_options
 @click.option("--mu", "mus", type=float, multiple=True, help="Value of the POI to test, 1 if not given; repeat it.")
-@click.option("--scan", metavar="LO:HI:N", help="N values from LO to HI, beside those of --mu.")
+@click.option("--scan", metavar="LO:HI:N", help="N values from LO to HI, or X,Y,..., beside those of --mu.")
 @click.option("--test-stat", type=click.Choice(["qtilde", "q", "q0"]), default="qtilde", help="Test statistic.")
 @plot_option("CLs against mu, with the expected band; needs several values")
 @result_options
@@ -79,12 +79,16 @@ def _figures(results: list[AsymptoticTestResult]) -> Figures:
 
 @click.command("significance")
 @tested_model_options
+@plot_option("the local p0 over the patches of a set, which it needs")
 @result_options
 def significance_command(**options: Any) -> int:
     """Discovery: the asymptotic p-value p0 of mu = 0 and its significance Z, observed and expected."""
     checked_output(options["output"], options["input_"])
+    checked_plot(options)
     if pattern_of(options["patches"]) is not None:
         return run_grid("significance", options, expected_from=options["expected_from"])
+    if options["plot"] is not None:
+        raise OptionError("--plot: p0 is drawn over several patches, and this is one test. Add --patch FILE:PATTERN.")
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import significance
 

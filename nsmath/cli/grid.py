@@ -9,7 +9,7 @@ import click
 
 from nsmath.cli.inputs import announce_compilation, chosen_interpolation, naming, parsed_input
 from nsmath.cli.output import console, progress, write_json
-from nsmath.cli.plots import write_plots
+from nsmath.cli.plots import write_grid_plots
 from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ def run_grid(task: str, options: dict[str, Any], **arguments: Any) -> int:
             note=lambda line: click.echo(f"warning: {line}", err=True), **arguments,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])
-    if options.get("plot") is not None:
-        from nsmath.viz.grids import grid_figure
-
-        write_plots(lambda: {"grid": grid_figure(result)}, options)
+    write_grid_plots(result, options)
     if not options["quiet"]:
         print_grid(result, options["output"])
     if not result.n_failed:
@@ -85,7 +82,9 @@ def print_grid(result: GridResult, output: str | None) -> None:
         "hypotest": ("CLs", "-2", "-1", "expected", "+1", "+2"),
         "significance": ("p0", "Z"),
     }  # fmt: skip
-    table = Table("point", *map(escape, result.labels), *heads[result.task], box=None)
+    table = Table(box=None)
+    for name in ("point", *map(escape, result.labels), *heads[result.task]):
+        table.add_column(name, overflow="fold")
     for point in result.points:
         values = [f"{v:g}" if isinstance(v, (int, float)) else str(v) for v in point.values.values()]
         table.add_row(*map(escape, (point.name, *values, *_numbers(result.task, point))))

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @click.option(
     "--calculator", type=click.Choice(["asymptotic", "toys"]), default="asymptotic", help="How CLs is computed."
 )
-@click.option("--scan", metavar="LO:HI:N", help="Further mu to test, for the shape of the curves (asymptotic).")
+@click.option(
+    "--scan", metavar="LO:HI:N", help="Further mu to test, or X,Y,..., for the shape of the curves (asymptotic)."
+)
 @click.option("--cl", type=float, default=0.95, help="Confidence level.")
 @click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles at every mu.")
 @click.option("--seed", type=int, default=0, help="Seed; toys depend on it, ensemble and index alone.")
@@ -85,6 +87,11 @@ def _by_asymptotics(options: dict[str, Any]) -> int:
 def _by_toys(options: dict[str, Any]) -> int:
     if options["scan"] is not None:
         raise OptionError("--scan: with toys the search chooses the values itself; test others with hypotest-toys.")
+    if pattern_of(options["patches"]) is not None:
+        raise OptionError(
+            f"--patch {options['patches'][-1]} names several patches, and toys of several are a study: `nsmath run` "
+            "with a patchset and task: upper-limit (docs/studies.md)."
+        )
     model = chosen_model(options)
     from nsmath.infer.hypotest import checked_options, toy_calculator
     from nsmath.infer.toy_limit import checked_level, limits_by_toys

@@ -32,6 +32,29 @@ GRID_TASKS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """What can be computed at every point -> the function of a model that does it, with its options."""
 
+BAND = ("expected_m2", "expected_m1", "expected_median", "expected_p1", "expected_p2")
+
+
+def _limit_cells(outcome: Any) -> dict[str, Any]:
+    limits = (crossing.mu for crossing in outcome.expected)
+    return {
+        "limit": outcome.observed.mu, "limit_beyond": outcome.observed.beyond,
+        "mu_hat": outcome.points[0].mu_hat, **dict(zip(BAND, limits, strict=True)),
+    }  # fmt: skip
+
+
+def _test_cells(outcome: Any) -> dict[str, Any]:
+    if outcome.cls is None:
+        values = {"p0": outcome.clsb, "z": outcome.z}
+        return {**values, "mu_hat": outcome.mu_hat, **dict(zip(BAND, outcome.expected_clsb, strict=True))}
+    return {"cls": outcome.cls, "mu_hat": outcome.mu_hat, **dict(zip(BAND, outcome.expected_cls, strict=True))}
+
+
+GRID_CELLS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "hypotest": _test_cells, "upper-limit": _limit_cells, "significance": _test_cells,
+}  # fmt: skip
+"""Task -> the numbers of a point that stand in the table, named as in the tables of studies."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GridPoint(Result):
@@ -73,12 +96,23 @@ class GridResult(Result):
         """Points without a result."""
         return sum(point.error is not None for point in self.points)
 
+    def table(self) -> list[dict[str, Any]]:
+        """Return one dictionary for each point: its name, labels, the numbers of its result (none where it failed)."""
+        rows = []
+        for point in self.points:
+            cells = {} if point.outcome is None else GRID_CELLS[self.task](point.outcome)
+            # A label that is a column's name keeps apart, as in the tables of studies.
+            values = {f"patch_{k}" if k in ("point", "error", *cells) else k: v for k, v in point.values.items()}
+            rows.append({"point": point.name, **values, **cells, "error": point.error})
+        return rows
+
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         return {
             "task": self.task,
             "labels": list(self.labels),
             "n_failed": self.n_failed,
+            "table": self.table(),
             "points": [point.to_dict() for point in self.points],
         }
 

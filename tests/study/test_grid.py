@@ -132,16 +132,19 @@ def test_the_command_line_writes_all_points_and_the_code_says_whether_all_are_th
         (["hypotest", "--mu", "1", "--mu", "2"], "2 values of mu; over several patches one value"),
         (["upper-limit", "--plan", "x.yaml"], "--plan belongs to one model"),
         (["upper-limit", "--log-transfers"], "--log-transfers belongs to one model"),
-        (["upper-limit", "--calculator", "toys"], "no patch named"),
+        (["upper-limit", "--calculator", "toys"], "toys of several are a study: `nsmath run`"),
+        (["significance", "--patch", "{set}:m400", "--plot", "{tmp}/p.svg"], "drawn over several patches"),
     ],
 )
 def test_options_that_a_grid_does_not_take_are_refused(arguments, message, tmp_path, capsys):
     (tmp_path / "b.json").write_text(json.dumps(BACKGROUND))
     (tmp_path / "set.json").write_text(json.dumps(MASSES))
-    code, _, err = run([*arguments, "-i", str(tmp_path / "b.json"), "--patch", f"{tmp_path / 'set.json'}:*"], capsys)
+    given = [word.format(set=tmp_path / "set.json", tmp=tmp_path) for word in arguments]
+    pattern = [] if "--patch" in given else ["--patch", f"{tmp_path / 'set.json'}:*"]
+    code, _, err = run([*given, "-i", str(tmp_path / "b.json"), *pattern], capsys)
     assert code == 2
-    if "toys" not in arguments:
-        assert message in err
+    assert message in err
+    assert not (tmp_path / "p.svg").exists()
 
 
 def test_a_grid_over_one_label_is_drawn_in_its_order_with_the_band():
@@ -165,7 +168,32 @@ def test_a_grid_over_two_labels_is_drawn_with_the_exclusion_contour():
     assert len(figure.axes[0].collections[0].get_offsets()) == len(PLANE["patches"])
 
 
-def test_a_grid_of_significances_has_no_plot():
-    result = signal_grid(BACKGROUND, PatchSet.from_dict(MASSES), "significance")
-    with pytest.raises(OptionError, match="needs upper limits"):
-        grid_figure(result)
+@pytest.mark.parametrize("task", GRID_TASKS)
+def test_the_table_has_the_labels_and_the_numbers_of_every_point(task):
+    broken = copy.deepcopy(MASSES)
+    broken["patches"][1]["patch"][0]["path"] = "/channels/7/samples/-"
+    result = signal_grid(BACKGROUND, PatchSet.from_dict(broken), task)
+    rows = result.table()
+    assert [(row["point"], row["mass"]) for row in rows] == [("m400", 400), ("m700", 700), ("m1000", 1000)]
+    assert set(rows[1]) == {"point", "mass", "error"}
+    assert "channels/7" in rows[1]["error"]
+    for row, point in ((rows[0], result.points[0]), (rows[2], result.points[2])):
+        found = point.outcome.to_dict()
+        if task == "upper-limit":
+            assert row["limit"] == found["observed"]
+            band = found["expected"]["limit"]
+        elif task == "hypotest":
+            assert row["cls"] == found["cls"]
+            band = found["expected_set"]["cls"]
+        else:
+            assert (row["p0"], row["z"]) == (found["clsb"], point.outcome.z)
+            band = found["expected_set"]["clsb"]
+        assert [row[f"expected_{edge}"] for edge in ("m2", "m1", "median", "p1", "p2")] == band
+    assert result.to_dict()["table"] == rows
+
+
+def test_a_label_that_is_called_like_a_column_keeps_apart():
+    result = signal_grid(BACKGROUND, PatchSet.from_dict(patch_set([400], ("limit",))))
+    (row,) = result.table()
+    assert row["patch_limit"] == 400
+    assert row["limit"] == result.points[0].outcome.observed.mu
