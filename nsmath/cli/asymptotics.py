@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsmath.cli.grid import pattern_of, run_grid
+from nsmath.cli.grid import pattern_of, refuse_workers, run_grid
 from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options
 from nsmath.cli.output import checked_output, console, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
-from nsmath.cli.studies import Command
+from nsmath.cli.studies import WORKER_OPTIONS, Command
 from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def result_options(command: Command) -> Command:
             help="Where the Asimov data lie: at the fit to the data, or at the nominal parameters.",
         ),
         plan_options,
+        *WORKER_OPTIONS,
         click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout."),
         click.option("--quiet", "-q", is_flag=True, help="No summary."),
     )):  # fmt: skip
@@ -57,6 +58,7 @@ def hypotest_command(**options: Any) -> int:
         return run_grid(
             "hypotest", options, mu=mus[0], test_stat=options["test_stat"], expected_from=options["expected_from"]
         )
+    refuse_workers(options)
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import hypotest
 
@@ -89,6 +91,7 @@ def significance_command(**options: Any) -> int:
         return run_grid("significance", options, expected_from=options["expected_from"])
     if options["plot"] is not None:
         raise OptionError("--plot: p0 is drawn over several patches, and this is one test. Add --patch FILE:PATTERN.")
+    refuse_workers(options)
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import significance
 

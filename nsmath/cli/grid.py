@@ -10,6 +10,7 @@ import click
 from nsmath.cli.inputs import announce_compilation, chosen_interpolation, naming, parsed_input
 from nsmath.cli.output import console, progress, write_json
 from nsmath.cli.plots import write_grid_plots
+from nsmath.cli.studies import chosen_engine
 from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ def pattern_of(patches: tuple[str, ...]) -> tuple[str, str] | None:
     if Path(patches[-1]).is_file():
         return None
     return (file, name) if colon and any(sign in name for sign in WILD) else None
+
+
+def refuse_workers(options: dict[str, Any]) -> None:
+    """Refuse processes for one asymptotic test, which is a few batches of fits.
+
+    Raises
+    ------
+    OptionError
+        They were asked for.
+    """
+    used = [f"--{name}" for name in ("workers", "dask") if options[name] is not None]
+    if used:
+        raise OptionError(
+            f"{' and '.join(used)}: one asymptotic test needs no workers. They compute the points of a grid (--patch "
+            "FILE:PATTERN), or toys."
+        )
 
 
 def run_grid(task: str, options: dict[str, Any], **arguments: Any) -> int:
@@ -50,12 +67,12 @@ def run_grid(task: str, options: dict[str, Any], **arguments: Any) -> int:
     label, document = parsed_input(options["input_"])
     if options["backend"] == "cpu":
         announce_compilation()
-    with naming(label), progress(options["quiet"]) as callback:
+    with naming(label), chosen_engine(options) as engine, progress(options["quiet"]) as callback:
         result = signal_grid(
             document, file, task, names=(pattern,), patches=options["patches"][:-1],
             measurement=options["measurement"], poi=options["poi"],
             poi_max=options["poi_max"], interp=chosen_interpolation(options["interp_defaults"], options["interp"]),
-            backend=options["backend"], threads=options["threads"], progress=callback,
+            backend=options["backend"], threads=options["threads"], engine=engine, progress=callback,
             note=lambda line: click.echo(f"warning: {line}", err=True), **arguments,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])

@@ -131,13 +131,10 @@ def _note(line: str) -> None:
 
 def warn_once(points: list[Prepared]) -> None:
     """Write the warnings of all workspaces to stderr; one that many points share comes once."""
-    first: dict[str, list[str]] = {}
-    for ready in points:
-        for line in ready.warnings:
-            first.setdefault(line, []).append(ready.point.name)
-    for line, names in first.items():
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        click.echo(f"warning: {line} (point '{names[0]}'{others})", err=True)
+    from nsmath.study.grid import shared_warnings
+
+    for line in shared_warnings((ready.point.name, ready.warnings) for ready in points):
+        click.echo(f"warning: {line}", err=True)
 
 
 def print_plan(study: Study, points: list[Prepared]) -> int:

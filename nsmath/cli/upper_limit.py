@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsmath.cli.asymptotics import scan_values
-from nsmath.cli.grid import pattern_of, run_grid
+from nsmath.cli.grid import pattern_of, refuse_workers, run_grid
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
 from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
@@ -59,15 +59,15 @@ def upper_limit_command(**options: Any) -> int:
 
 
 def _by_asymptotics(options: dict[str, Any]) -> int:
-    used = [f"--{name}" for name in ("store", "workers", "dask") if options[name] is not None]
-    if used:
-        raise OptionError(f"{' and '.join(used)}: the asymptotic calculator throws no toys; add --calculator toys.")
+    if options["store"] is not None:
+        raise OptionError("--store: the asymptotic calculator throws no toys; add --calculator toys.")
     scan = scan_values(options["scan"])
     if pattern_of(options["patches"]) is not None:
         return run_grid(
             "upper-limit", options, cl=options["cl"], test_stat=options["test_stat"],
             expected_from=options["expected_from"], scan=scan,
         )  # fmt: skip
+    refuse_workers(options)
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import upper_limit
 
