@@ -21,7 +21,7 @@ from nsmath.cli.output import json_text
 from nsmath.spec.patchset import digest
 
 TARGET = Path(__file__).resolve().parents[1] / "plans" / "study-grid-patches.json"
-PARENTS, CHILDREN = (500, 700, 900), (100, 300)
+GRID = [(parent, child) for parent in (500, 700, 900) for child in (100, 300)]
 REGIONS = ("SR_high", "SR_low")
 
 
@@ -47,8 +47,8 @@ def patch(parent: int, child: int, channels: list[str]) -> dict[str, object]:
     return {"metadata": {"name": f"signal_{parent}_{child}", "values": [parent, child]}, "patch": operations}
 
 
-def patch_set() -> dict[str, object]:
-    """Return the patch set of the example."""
+def patch_set(pairs: list[tuple[int, int]] | None = None) -> dict[str, object]:
+    """Return the patch set of the example, for these pairs of masses."""
     example = json.loads(EXAMPLE.read_text(encoding="utf-8"))
     channels = [channel["name"] for channel in example["channels"]]
     return {
@@ -58,7 +58,7 @@ def patch_set() -> dict[str, object]:
             "digests": {"sha256": digest(example)},
             "labels": ["m_parent", "m_child"],
         },
-        "patches": [patch(parent, child, channels) for parent in PARENTS for child in CHILDREN],
+        "patches": [patch(parent, child, channels) for parent, child in pairs or GRID],
         "version": "1.0.0",
     }
 

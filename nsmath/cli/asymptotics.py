@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsmath.cli.grid import pattern_of, run_grid
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.grid import pattern_of, refuse_workers, run_grid
+from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options
 from nsmath.cli.output import checked_output, console, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
-from nsmath.cli.studies import Command
+from nsmath.cli.studies import WORKER_OPTIONS, Command
 from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def result_options(command: Command) -> Command:
             help="Where the Asimov data lie: at the fit to the data, or at the nominal parameters.",
         ),
         plan_options,
+        *WORKER_OPTIONS,
         click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout."),
         click.option("--quiet", "-q", is_flag=True, help="No summary."),
     )):  # fmt: skip
@@ -37,9 +38,9 @@ def result_options(command: Command) -> Command:
 
 
 @click.command("hypotest")
-@model_options
+@tested_model_options
 @click.option("--mu", "mus", type=float, multiple=True, help="Value of the POI to test, 1 if not given; repeat it.")
-@click.option("--scan", metavar="LO:HI:N", help="N values from LO to HI, beside those of --mu.")
+@click.option("--scan", metavar="LO:HI:N", help="N values from LO to HI, or X,Y,..., beside those of --mu.")
 @click.option("--test-stat", type=click.Choice(["qtilde", "q", "q0"]), default="qtilde", help="Test statistic.")
 @plot_option("CLs against mu, with the expected band; needs several values")
 @result_options
@@ -57,6 +58,7 @@ def hypotest_command(**options: Any) -> int:
         return run_grid(
             "hypotest", options, mu=mus[0], test_stat=options["test_stat"], expected_from=options["expected_from"]
         )
+    refuse_workers(options)
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import hypotest
 
@@ -78,13 +80,18 @@ def _figures(results: list[AsymptoticTestResult]) -> Figures:
 
 
 @click.command("significance")
-@model_options
+@tested_model_options
+@plot_option("the local p0 over the patches of a set, which it needs")
 @result_options
 def significance_command(**options: Any) -> int:
     """Discovery: the asymptotic p-value p0 of mu = 0 and its significance Z, observed and expected."""
     checked_output(options["output"], options["input_"])
+    checked_plot(options)
     if pattern_of(options["patches"]) is not None:
         return run_grid("significance", options, expected_from=options["expected_from"])
+    if options["plot"] is not None:
+        raise OptionError("--plot: p0 is drawn over several patches, and this is one test. Add --patch FILE:PATTERN.")
+    refuse_workers(options)
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import significance
 
@@ -104,7 +111,7 @@ def significance_command(**options: Any) -> int:
 
 def significance_dict(result: AsymptoticTestResult) -> dict[str, Any]:
     """Return a test with q0 for JSON, under the names of a discovery."""
-    shared = ("mu_hat", "poi", "measurement", "interpolation", "model_digest", "backend", "dtype", "device",
+    shared = ("mu_hat", "poi", "poi_max", "measurement", "interpolation", "model_digest", "backend", "dtype", "device",
               "expected_from")  # fmt: skip
     expected = [-NormalDist().inv_cdf(p) if 0.0 < p < 1.0 else None for p in result.expected_clsb]
     return {

@@ -9,7 +9,8 @@ import click
 
 from nsmath.cli.inputs import announce_compilation, chosen_interpolation, naming, parsed_input
 from nsmath.cli.output import console, progress, write_json
-from nsmath.cli.plots import write_plots
+from nsmath.cli.plots import write_grid_plots
+from nsmath.cli.studies import chosen_engine
 from nsmath.errors import OptionError
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ def pattern_of(patches: tuple[str, ...]) -> tuple[str, str] | None:
     if Path(patches[-1]).is_file():
         return None
     return (file, name) if colon and any(sign in name for sign in WILD) else None
+
+
+def refuse_workers(options: dict[str, Any]) -> None:
+    """Refuse processes for one asymptotic test, which is a few batches of fits.
+
+    Raises
+    ------
+    OptionError
+        They were asked for.
+    """
+    used = [f"--{name}" for name in ("workers", "dask") if options[name] is not None]
+    if used:
+        raise OptionError(
+            f"{' and '.join(used)}: one asymptotic test needs no workers. They compute the points of a grid (--patch "
+            "FILE:PATTERN), or toys."
+        )
 
 
 def run_grid(task: str, options: dict[str, Any], **arguments: Any) -> int:
@@ -50,19 +67,16 @@ def run_grid(task: str, options: dict[str, Any], **arguments: Any) -> int:
     label, document = parsed_input(options["input_"])
     if options["backend"] == "cpu":
         announce_compilation()
-    with naming(label), progress(options["quiet"]) as callback:
+    with naming(label), chosen_engine(options) as engine, progress(options["quiet"]) as callback:
         result = signal_grid(
             document, file, task, names=(pattern,), patches=options["patches"][:-1],
             measurement=options["measurement"], poi=options["poi"],
-            interp=chosen_interpolation(options["interp_defaults"], options["interp"]), backend=options["backend"],
-            threads=options["threads"], progress=callback,
+            poi_max=options["poi_max"], interp=chosen_interpolation(options["interp_defaults"], options["interp"]),
+            backend=options["backend"], threads=options["threads"], engine=engine, progress=callback,
             note=lambda line: click.echo(f"warning: {line}", err=True), **arguments,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])
-    if options.get("plot") is not None:
-        from nsmath.viz.grids import grid_figure
-
-        write_plots(lambda: {"grid": grid_figure(result)}, options)
+    write_grid_plots(result, options)
     if not options["quiet"]:
         print_grid(result, options["output"])
     if not result.n_failed:
@@ -85,7 +99,9 @@ def print_grid(result: GridResult, output: str | None) -> None:
         "hypotest": ("CLs", "-2", "-1", "expected", "+1", "+2"),
         "significance": ("p0", "Z"),
     }  # fmt: skip
-    table = Table("point", *map(escape, result.labels), *heads[result.task], box=None)
+    table = Table(box=None)
+    for name in ("point", *map(escape, result.labels), *heads[result.task]):
+        table.add_column(name, overflow="fold")
     for point in result.points:
         values = [f"{v:g}" if isinstance(v, (int, float)) else str(v) for v in point.values.values()]
         table.add_row(*map(escape, (point.name, *values, *_numbers(result.task, point))))

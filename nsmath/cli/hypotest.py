@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsmath.cli.inputs import chosen_model, model_options, plan_options, toys_plan
+from nsmath.cli.inputs import chosen_model, plan_options, tested_model_options, toys_plan
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
-from nsmath.cli.plots import checked_plot, plot_option, write_plots
+from nsmath.cli.plots import CONVERGENCE, PLOT, checked_plot, convergence_option, plot_option, write_test_plots
 from nsmath.cli.studies import (
     Command,
     chosen_engine,
@@ -22,7 +22,6 @@ from nsmath.cli.studies import (
 
 if TYPE_CHECKING:
     from nsmath.infer.result import ToyTestResult
-    from nsmath.viz.files import Figures
 
 EXIT_UNTRUSTED = 1
 
@@ -49,7 +48,7 @@ test_options.__test__ = False  # type: ignore[attr-defined]
 
 
 @click.command("hypotest-toys")
-@model_options
+@tested_model_options
 @test_options
 @click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles; with a rule, at least.")
 @click.option("--expected-set", is_flag=True, help="Also the band of CLs expected from background alone.")
@@ -62,6 +61,7 @@ test_options.__test__ = False  # type: ignore[attr-defined]
 @plan_options
 @click.option("--output", "-o", metavar="FILE", help="Write the result as JSON; '-' for stdout.")
 @plot_option("the distributions of the test statistic")
+@convergence_option
 @click.option("--quiet", "-q", is_flag=True, help="No summary, no progress bar.")
 def hypotest_toys_command(**options: Any) -> int:
     """Test one value of the parameter of interest with toys: CLs+b, CLb, CLs and their errors.
@@ -69,7 +69,7 @@ def hypotest_toys_command(**options: Any) -> int:
     Fits the observed data, throws toys at the conditional fits with the POI at 0 and at --mu, and fits every one.
     """
     checked_output(options["output"], options["input_"])
-    checked_plot(options)
+    checked_plot(options, PLOT, CONVERGENCE)
     model = chosen_model(options)
     # The cheap checks come before kernels are compiled and plans tuned.
     from nsmath.infer.hypotest import checked_options, checked_shard, hypotest_toys
@@ -91,20 +91,10 @@ def hypotest_toys_command(**options: Any) -> int:
             engine=engine, plan=plan, progress=callback,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])
-    write_plots(lambda: test_figures(result), options)
+    write_test_plots([result], options)
     if not options["quiet"]:
         print_summary(result, options["output"])
     return exit_code(result)
-
-
-def test_figures(result: ToyTestResult) -> Figures:
-    """Return the figures of a test by name."""
-    from nsmath.viz.toys import q_distributions
-
-    return {"q": q_distributions(result)}
-
-
-test_figures.__test__ = False  # type: ignore[attr-defined]
 
 
 def exit_code(result: ToyTestResult) -> int:

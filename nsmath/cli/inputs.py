@@ -57,6 +57,14 @@ meaning_options = _with_options([
 """Adds the options that choose what a workspace means."""
 model_options = _with_options([document_options, meaning_options])
 """Adds the options that choose a model."""
+tested_model_options = _with_options([
+    model_options,
+    click.option(
+        "--poi-max", type=float, metavar="X",
+        help="Upper bound of the parameter of interest for this command, instead of a narrower one in the measurement.",
+    ),
+])  # fmt: skip
+"""Adds the options that choose a model whose parameter of interest is tested."""
 
 
 def device_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,7 +175,10 @@ def model_of(workspace: Workspace, label: str, options: dict[str, Any]) -> Model
 
     with naming(label):
         interp = chosen_interpolation(options["interp_defaults"], options["interp"])
-        return Model.from_workspace(workspace, measurement=options["measurement"], poi=options["poi"], interp=interp)
+        return Model.from_workspace(
+            workspace, measurement=options["measurement"], poi=options["poi"], interp=interp,
+            poi_max=options.get("poi_max"),
+        )  # fmt: skip
 
 
 def warn(workspace: Workspace) -> None:

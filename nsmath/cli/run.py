@@ -14,7 +14,7 @@ import click
 
 from nsmath.cli.inputs import announce_compilation, device_options
 from nsmath.cli.output import STDOUT, checked_output, console, finite, progress, with_error, write_json, write_text
-from nsmath.cli.plots import checked_plot, plot_option, write_plots
+from nsmath.cli.plots import checked_plot, plot_option, write_grid_plots
 from nsmath.cli.studies import EXIT_INTERRUPTED, chosen_engine, terminated_like_interrupted
 from nsmath.errors import OptionError
 
@@ -31,7 +31,7 @@ COLOURS = {"done": "", "untrusted": "yellow", "failed": "red", "not run": "dim"}
 @click.argument("study", metavar="STUDY.yaml")
 @click.option("--output", "-o", metavar="FILE", help="Write all results as JSON; '-' for stdout.")
 @click.option("--table", metavar="FILE", help="Write a CSV table, a row for each point and mu; '-' for stdout.")
-@plot_option("limits or CLs over the points of a patch set")
+@plot_option("limits, CLs or p0 over the points of a patch set, or by name")
 @click.option("--store", metavar="DIR", help="Keep the toys in this folder; the same command goes on there.")
 @click.option("--n-toys", type=click.IntRange(min=1), help="Toys of each ensemble, at every point.")
 @device_options
@@ -87,15 +87,14 @@ def finished(study: Study, rows: list[StudyRow], seconds: float, interrupted: bo
     write_json(result.to_dict(), study.output)
     if study.table is not None:
         write_text(csv_text(result), study.table, "--table")
-    if options["plot"] is not None and not interrupted:
-        from nsmath.viz.grids import grid_figure
-
-        write_plots(lambda: {"grid": grid_figure(result)}, options)
+    if not interrupted:
+        write_grid_plots(result, options)
     if not options["quiet"]:
         print_table(result)
     for row in result.rows:
         if row.status in (FAILED, UNTRUSTED):
-            click.echo(f"{row.status}: point '{row.point.name}', mu = {row.mu:g}: {row.error}", err=True)
+            at = "" if math.isnan(row.mu) else f", mu = {row.mu:g}"
+            click.echo(f"{row.status}: point '{row.point.name}'{at}: {row.error}", err=True)
     if interrupted:
         kept = f"the toys are kept in {study.store}, and the same command goes on from there" if study.store else (
             "toys are not kept without --store"
@@ -133,13 +132,10 @@ def _note(line: str) -> None:
 
 def warn_once(points: list[Prepared]) -> None:
     """Write the warnings of all workspaces to stderr; one that many points share comes once."""
-    first: dict[str, list[str]] = {}
-    for ready in points:
-        for line in ready.warnings:
-            first.setdefault(line, []).append(ready.point.name)
-    for line, names in first.items():
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        click.echo(f"warning: {line} (point '{names[0]}'{others})", err=True)
+    from nsmath.study.grid import shared_warnings
+
+    for line in shared_warnings((ready.point.name, ready.warnings) for ready in points):
+        click.echo(f"warning: {line}", err=True)
 
 
 def print_plan(study: Study, points: list[Prepared]) -> int:
@@ -180,7 +176,9 @@ def print_table(result: StudyResult) -> None:
 
     study = result.study
     quantity = "limit" if "limit" in study.task.columns else "CLs"
-    table = Table("point", "mu", quantity, "expected", "toys", "failed", "seconds", title=study.task_name)
+    table = Table(title=study.task_name)
+    for head in ("point", "mu", quantity, "expected", "toys", "failed", "seconds"):
+        table.add_column(head, overflow="fold")
     rows = result.table()
     for row in rows:
         cells = [escape(row["point"]), "" if math.isnan(row["mu"]) else f"{row['mu']:g}"]

@@ -26,12 +26,18 @@ EXIT_INTERRUPTED = 130
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+WORKER_OPTIONS = (
+    click.option("--workers", type=int, help="Compute in so many processes, one thread each, not in threads."),
+    click.option("--dask", metavar="ADDRESS", help="Compute on the Dask cluster of this scheduler."),
+)
+"""Who computes toys, or the points of a grid."""
+
+
 def study_options(*, rules: bool) -> Callable[[Command], Command]:
     """Return a decorator that adds the options of a toy study: store, workers and, with ``rules``, when to stop."""
     options = [
         click.option("--store", metavar="DIR", help="Keep the toys in this folder; the same command goes on there."),
-        click.option("--workers", type=int, help="Compute in so many processes, one thread each, not in threads."),
-        click.option("--dask", metavar="ADDRESS", help="Compute on the Dask cluster of this scheduler."),
+        *WORKER_OPTIONS,
     ]
     if rules:
         options += [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsmath.cli.hypotest import test_options
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options
+from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options
 from nsmath.cli.output import checked_output, console, write_json
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("toy")
-@model_options
+@tested_model_options
 @test_options
 @click.option(
     "--hypothesis",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsmath.cli.asymptotics import scan_values
-from nsmath.cli.grid import pattern_of, run_grid
+from nsmath.cli.grid import pattern_of, refuse_workers, run_grid
 from nsmath.cli.hypotest import EXIT_UNTRUSTED, exit_code
-from nsmath.cli.inputs import chosen_model, chosen_plan, model_options, plan_options, toys_plan
+from nsmath.cli.inputs import chosen_model, chosen_plan, plan_options, tested_model_options, toys_plan
 from nsmath.cli.output import checked_output, console, progress, with_error, write_json
 from nsmath.cli.plots import checked_plot, plot_option, write_plots
 from nsmath.cli.studies import chosen_engine, kept_toys, study_options, terminated_like_interrupted
@@ -29,11 +29,13 @@ TESTS, ASYMPTOTIC_FITS = 8, 100
 
 
 @click.command("upper-limit")
-@model_options
+@tested_model_options
 @click.option(
     "--calculator", type=click.Choice(["asymptotic", "toys"]), default="asymptotic", help="How CLs is computed."
 )
-@click.option("--scan", metavar="LO:HI:N", help="Further mu to test, for the shape of the curves (asymptotic).")
+@click.option(
+    "--scan", metavar="LO:HI:N", help="Further mu to test, or X,Y,..., for the shape of the curves (asymptotic)."
+)
 @click.option("--cl", type=float, default=0.95, help="Confidence level.")
 @click.option("--n-toys", type=int, default=1000, help="Toys of each of the two ensembles at every mu.")
 @click.option("--seed", type=int, default=0, help="Seed; toys depend on it, ensemble and index alone.")
@@ -61,15 +63,15 @@ def upper_limit_command(**options: Any) -> int:
 
 
 def _by_asymptotics(options: dict[str, Any]) -> int:
-    used = [f"--{name}" for name in ("store", "workers", "dask") if options[name] is not None]
-    if used:
-        raise OptionError(f"{' and '.join(used)}: the asymptotic calculator throws no toys; add --calculator toys.")
+    if options["store"] is not None:
+        raise OptionError("--store: the asymptotic calculator throws no toys; add --calculator toys.")
     scan = scan_values(options["scan"])
     if pattern_of(options["patches"]) is not None:
         return run_grid(
             "upper-limit", options, cl=options["cl"], test_stat=options["test_stat"],
             expected_from=options["expected_from"], scan=scan,
         )  # fmt: skip
+    refuse_workers(options)
     model = chosen_model(options)
     from nsmath.infer.asymptotic_api import upper_limit
 
@@ -89,6 +91,11 @@ def _by_asymptotics(options: dict[str, Any]) -> int:
 def _by_toys(options: dict[str, Any]) -> int:
     if options["scan"] is not None:
         raise OptionError("--scan: with toys the search chooses the values itself; test others with hypotest-toys.")
+    if pattern_of(options["patches"]) is not None:
+        raise OptionError(
+            f"--patch {options['patches'][-1]} names several patches, and toys of several are a study: `nsmath run` "
+            "with a patchset and task: upper-limit (docs/studies.md)."
+        )
     model = chosen_model(options)
     from nsmath.infer.hypotest import checked_options, toy_calculator
     from nsmath.infer.toy_limit import checked_level, limits_by_toys
@@ -133,8 +140,8 @@ def _print_crossings(result: ToyLimitResult | AsymptoticLimitResult, output: str
         out.print(f"  expected {name} sigma  {crossing}")
     if any(crossing.mu is None for crossing in (result.observed, *result.expected)):
         out.print(
-            f"  [yellow]>: not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi} in the "
-            "measurement; widen it there to go on[/yellow]"
+            f"  [yellow]>: not excluded anywhere up to {result.mu_max:g}, the upper bound of {first.poi}; "
+            "--poi-max X goes further[/yellow]"
         )
     return out
 

@@ -12,7 +12,7 @@ from nsmath.errors import FitError
 from nsmath.infer.asymptotics import AsymptoticCalculator, AsymptoticTestResult
 from nsmath.infer.limit_curve import FAR, Crossing, limit_summary
 from nsmath.infer.pvalues import NSIGMA_ORDER
-from nsmath.infer.toy_limit import OBSERVED, gaussian_limits
+from nsmath.infer.toy_limit import OBSERVED, gaussian_limits, smallest_mu
 from nsmath.summary import Result, Summary
 
 logger = logging.getLogger("nsmath.asymptotics")
@@ -50,6 +50,7 @@ class AsymptoticLimitResult(Result):
             "test_stat",
             "expected_from",
             "poi",
+            "poi_max",
             "measurement",
             "interpolation",
             "model_digest",
@@ -87,14 +88,15 @@ class _Search:
     """One curve's root of ln(CLs / level), which falls with mu: a bracket, and secant steps inside it."""
 
     def __init__(
-        self, curve: Callable[[AsymptoticTestResult], float], level: float, start: float, mu_max: float
+        self, curve: Callable[[AsymptoticTestResult], float], level: float, start: float, ends: tuple[float, float]
     ) -> None:
-        self._curve, self._level, self._mu_max = curve, level, mu_max
+        self._curve, self._level = curve, level
+        lowest, self._mu_max = ends
         # CLs is 1 at mu = 0.
         self.low, self._at_low = 0.0, -math.log(level)
         self.high: float | None = None
         self._at_high = 0.0
-        self.next: float | None = min(max(start, 1e-6 * mu_max), mu_max)
+        self.next: float | None = min(max(start, lowest), self._mu_max)
         self.beyond: float | None = None
 
     def take(self, tests: Iterable[AsymptoticTestResult]) -> None:
@@ -111,7 +113,7 @@ class _Search:
                 self.high, self._at_high = test.mu_test, value
         if self.high is None:
             self.beyond = self.low if self.low >= self._mu_max else None
-            self.next = None if self.beyond is not None else min(max(self.low, 1e-6 * self._mu_max) * FAR, self._mu_max)
+            self.next = None if self.beyond is not None else min(self.low * FAR, self._mu_max)
             return
         near = min(abs(self._at_low), abs(self._at_high)) < CLS_TOLERANCE
         if near or self.high - self.low <= MU_TOLERANCE * self.high:
@@ -153,7 +155,8 @@ def limits_by_asymptotics(
     model = calculator.model
     mu_max = model.parameters[model.require_poi()].upper
     starts = gaussian_limits(calculator.plan, calculator.mu_hat, level)
-    searches = {which: _Search(_curve(which), level, starts[which], mu_max) for which in CURVES}
+    ends = smallest_mu(starts, mu_max), mu_max
+    searches = {which: _Search(_curve(which), level, starts[which], ends) for which in CURVES}
     tests: dict[float, AsymptoticTestResult] = {}
     wanted = sorted({*(float(mu) for mu in scan), *(s.next for s in searches.values() if s.next is not None)})
     for _ in range(MAX_ROUNDS):

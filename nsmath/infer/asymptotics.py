@@ -92,6 +92,7 @@ class AsymptoticTestResult(Result):
     expected_from: str
     test_stat: str
     poi: str
+    poi_max: float | None
     measurement: str
     interpolation: dict[str, str]
     model_digest: str
@@ -251,7 +252,7 @@ class AsymptoticCalculator:
             expected_clsb=tuple(expected_clsb),
             expected_cls=tuple(s / b for s, b in zip(expected_clsb, expected_clb, strict=True)) if is_limit else None,
             expected_from=self.expected_from, test_stat=self.statistic.name, poi=self.model.poi,
-            measurement=self.model.measurement, interpolation=self.model.interp.to_dict(),
+            poi_max=self.model.poi_max, measurement=self.model.measurement, interpolation=self.model.interp.to_dict(),
             model_digest=self.plan.model.digest, **self.plan.origin,
         )  # fmt: skip
 

@@ -27,7 +27,7 @@ def study_identity(model: Model, statistic: TestStatistic, *, seed: int, aux: st
     """Return what all toys of such a study have in common."""
     return Identity(
         model_digest=model.digest, measurement=model.measurement, poi=model.poi, interpolation=model.interp.to_dict(),
-        test_stat=statistic.name, aux=aux, seed=seed,
+        test_stat=statistic.name, aux=aux, seed=seed, poi_max=model.poi_max,
     )  # fmt: skip
 
 
@@ -135,8 +135,9 @@ class ToyCalculator:
         """Return where the results come from."""
         plan = self.plan
         return Provenance(
-            poi=plan.model.poi, measurement=plan.model.measurement, interpolation=plan.model.interp.to_dict(),
-            model_digest=plan.model.digest, versions=plan.versions, **plan.origin,
+            poi=plan.model.poi, poi_max=plan.model.poi_max, measurement=plan.model.measurement,
+            interpolation=plan.model.interp.to_dict(), model_digest=plan.model.digest,
+            versions=plan.versions, **plan.origin,
             threads=plan.threads if isinstance(self.engine, Threads) else None, tile_width=plan.tuned.width,
             seed=self.seed, aux=self.aux,
             transfers=plan.ledger.to_dict() if isinstance(self.engine, Threads) else None,

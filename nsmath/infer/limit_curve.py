@@ -108,7 +108,7 @@ def next_mu(points: Sequence[CurvePoint], level: float, mu_max: float) -> float 
     """Return where to evaluate next to know the crossing; None when it is known, or lies beyond ``mu_max``."""
     low, high = bracket(points, level)
     if high is None:
-        return None if low >= mu_max else min(max(low, mu_max * 1e-6) * FAR, mu_max)
+        return None if low >= mu_max else min(low * FAR, mu_max)
     at, error = crossing(points, level)
     if error is None:
         # Not yet two points near the level.
@@ -120,4 +120,8 @@ def next_mu(points: Sequence[CurvePoint], level: float, mu_max: float) -> float 
 def found(points: Sequence[CurvePoint], level: float) -> Crossing:
     """Return the crossing of a finished search."""
     low, high = bracket(points, level)
-    return Crossing(None, None, low) if high is None else Crossing(*crossing(points, level))
+    if high is None:
+        return Crossing(None, None, low)
+    at, error = crossing(points, level)
+    # An error as large as the limit says that the points do not tell the slope: a staircase, between its steps.
+    return Crossing(at, error if error is not None and error < at else None)

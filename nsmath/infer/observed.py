@@ -66,8 +66,8 @@ def checked_mu(model: Model, mu: float) -> None:
         if not parameter.lower <= value <= parameter.upper:
             raise OptionError(
                 f"mu = {value:g} is outside the bounds [{parameter.lower:g}, {parameter.upper:g}] of "
-                f"{parameter.name!r} in measurement {model.measurement!r}. Test a value inside, or widen the bounds "
-                "in its configuration."
+                f"{parameter.name!r} in measurement {model.measurement!r}. Test a value inside, or widen the bounds"
+                + (" (poi_max, --poi-max)." if value > parameter.upper else " in its configuration.")
             )
 
 

@@ -92,6 +92,7 @@ class ToyTestResult(Result):
     test_stat: str
     aux: str
     poi: str
+    poi_max: float | None
     measurement: str
     interpolation: dict[str, str]
     model_digest: str
@@ -154,6 +155,7 @@ class Provenance:
     """Where a test comes from: what the result repeats for those who find it years later."""
 
     poi: str
+    poi_max: float | None
     measurement: str
     interpolation: dict[str, str]
     model_digest: str

@@ -22,9 +22,10 @@ def stored_results(store: ToyStore, *, expected: bool = False) -> list[ToyTestRe
     statistic = test_statistic(identity.test_stat)
     assert store.tuned is not None
     provenance = Provenance(
-        poi=identity.poi, measurement=identity.measurement, interpolation=identity.interpolation,
-        model_digest=identity.model_digest, versions=store.made_with, backend=store.made_with.get("backend", ""),
-        dtype=store.made_with.get("dtype", ""), device=store.made_with.get("device", ""),
+        poi=identity.poi, poi_max=identity.poi_max, measurement=identity.measurement,
+        interpolation=identity.interpolation, model_digest=identity.model_digest, versions=store.made_with,
+        backend=store.made_with.get("backend", ""), dtype=store.made_with.get("dtype", ""),
+        device=store.made_with.get("device", ""),
         threads=None, tile_width=store.tuned.width, seed=identity.seed, aux=identity.aux, transfers=None,
     )  # fmt: skip
     results = []

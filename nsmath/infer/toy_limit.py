@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -53,8 +53,8 @@ class ToyLimitResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         first = self.points[0].to_dict()
-        shared = ("seed", "test_stat", "aux", "poi", "measurement", "interpolation", "model_digest", "versions",
-                  "backend", "dtype", "device", "threads", "tile_width", "mu_hat")  # fmt: skip
+        shared = ("seed", "test_stat", "aux", "poi", "poi_max", "measurement", "interpolation", "model_digest",
+                  "versions", "backend", "dtype", "device", "threads", "tile_width", "mu_hat")  # fmt: skip
         own = ("mu_test", "q_obs", "clsb", "clb", "cls", "clsb_error", "clb_error", "cls_error", "cls_upper",
                "expected_set", "n_toys", "n_nonconverged", "n_error", "cls_bracket")  # fmt: skip
         nearest = self.at_limit
@@ -117,6 +117,14 @@ def gaussian_limits(plan: Plan, mu_hat: float, level: float) -> dict[str | int, 
     }
 
 
+def smallest_mu(starts: Mapping[str | int, float], mu_max: float) -> float:
+    """Return the smallest mu that a search looks at: far below its estimates, and above 0, where CLs is 1.
+
+    It does not grow with the bound ``mu_max``, which may be as wide as one likes.
+    """
+    return 1e-6 * min(max(starts.values()), mu_max)
+
+
 def checked_level(cl: float) -> None:
     """Check a confidence level.
 
@@ -161,13 +169,15 @@ def limits_by_toys(
     model = calculator.plan.model
     mu_max = model.parameters[model.require_poi()].upper
     tests: dict[float, ToyTestResult] = {}
-    todo = _distinct(gaussian_limits(calculator.plan, calculator.mu_hat, level).values(), [], mu_max)
+    starts = gaussian_limits(calculator.plan, calculator.mu_hat, level)
+    ends = smallest_mu(starts, mu_max), mu_max
+    todo = _distinct(starts.values(), [], ends)
     while todo:
         for mu in todo:
             tests[mu] = calculator.at(mu, n_toys, expected=True)
             logger.info("limit: CLs of %g is %s", mu, with_error(tests[mu].cls, tests[mu].cls_error))
         wanted = [next_mu(curve(tests.values(), which), level, mu_max) for which in CURVES]
-        todo = _distinct([mu for mu in wanted if mu is not None], tests, mu_max)
+        todo = _distinct([mu for mu in wanted if mu is not None], tests, ends)
         if todo and len(tests) + len(todo) > max_points:
             raise FitError(
                 f"the limit is not known after toys at {len(tests)} values of {model.poi}, from {min(tests):g} to "
@@ -178,12 +188,13 @@ def limits_by_toys(
     return ToyLimitResult(cl, crossings[OBSERVED], tuple(crossings[n] for n in NSIGMA_ORDER), points, mu_max)
 
 
-def _distinct(wanted: Iterable[float], there: Iterable[float], mu_max: float) -> list[float]:
-    """Return the mu to evaluate: four digits, within bounds, none of them twice or next to another."""
+def _distinct(wanted: Iterable[float], there: Iterable[float], ends: tuple[float, float]) -> list[float]:
+    """Return the mu to evaluate: four digits, between ``ends``, none of them twice or next to another."""
     known = list(there)
+    lowest, highest = ends
     result: list[float] = []
     for mu in sorted(wanted):
-        rounded = min(float(f"{max(mu, mu_max * 1e-6):.4g}"), mu_max)
+        rounded = min(float(f"{max(mu, lowest):.4g}"), highest)
         if rounded not in known and not any(abs(rounded - other) < 0.01 * rounded for other in result):
             result.append(rounded)
     return result

@@ -17,7 +17,7 @@ from nsmath.errors import ModelError
 from nsmath.formulas.interpolation import Interpolation, interpolation
 from nsmath.model.data import checked_data
 from nsmath.model.lowering import lower
-from nsmath.model.parameters import Parameter, ParameterBlock, model_parameters, poi_index
+from nsmath.model.parameters import Parameter, ParameterBlock, model_parameters, poi_index, widened
 from nsmath.model.tensors import ModelTensors
 from nsmath.spec.workspace import Channel, Workspace
 
@@ -44,6 +44,7 @@ class Model:
     channels : channel name -> number of bins, in data order.
     interp : interpolation codes by modifier type.
     tensors : what backends need.
+    poi_max : upper bound of the POI that was given in the place of the measurement's; None for that one.
     """
 
     measurement: str
@@ -53,6 +54,7 @@ class Model:
     interp: Interpolation
     tensors: ModelTensors = field(repr=False)
     source: _Source = field(repr=False)
+    poi_max: float | None = None
 
     @classmethod
     def from_workspace(
@@ -62,6 +64,7 @@ class Model:
         measurement: str | None = None,
         poi: str | None = None,
         interp: str | Interpolation | dict[str, str] = "root",
+        poi_max: float | None = None,
     ) -> Model:
         """Return the model of one measurement of a workspace.
 
@@ -71,6 +74,7 @@ class Model:
         measurement : its name; the first one when None.
         poi : parameter of interest, instead of the measurement's; ``""`` for none.
         interp : ``root`` (code4 + code4p), ``pyhf`` (code1 + code0), or codes by modifier type.
+        poi_max : upper bound of the parameter of interest, at or above that of the measurement: for limits beyond it.
 
         Raises
         ------
@@ -84,6 +88,8 @@ class Model:
         channels = tuple(sorted(workspace.channels, key=lambda channel: channel.name))
         parameters, blocks = model_parameters(workspace, channels, chosen)
         index = poi_index(chosen.poi, parameters, blocks)
+        if poi_max is not None:
+            parameters = widened(parameters, index, poi_max, chosen.name)
         observed = [value for channel in channels for value in workspace.observed(channel.name)]
         tensors = lower(channels, parameters, blocks, poi=index, interp=codes, observed=observed)
         # Nothing of the tensors knows the names, so equal digests need them too (`digest`).
@@ -95,6 +101,7 @@ class Model:
             interp=codes,
             tensors=tensors,
             source=_Source(channels, blocks),
+            poi_max=None if poi_max is None else float(poi_max),
         )
 
     def _relowered(

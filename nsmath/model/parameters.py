@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nsmath.errors import ModelError
@@ -204,3 +204,25 @@ def poi_index(poi: str, parameters: list[Parameter], blocks: dict[str, Parameter
         f"no modifier makes the parameter of interest {poi!r}.{hint} Parameters: {', '.join(names[:20])}"
         + (", ..." if len(names) > 20 else ".")
     )
+
+
+def widened(parameters: list[Parameter], poi: int | None, poi_max: float, measurement: str) -> list[Parameter]:
+    """Return the parameters with ``poi_max`` as upper bound of the parameter of interest, at position ``poi``.
+
+    Raises
+    ------
+    ModelError
+        There is none, or the bound would not be finite or would be narrower than that of the measurement.
+    """
+    if poi is None:
+        raise ModelError(
+            f"poi_max is {poi_max:g}, but measurement {measurement!r} has no parameter of interest to widen. Name one "
+            "(poi=NAME, --poi NAME)."
+        )
+    known = parameters[poi]
+    if not known.upper <= poi_max < math.inf:
+        raise ModelError(
+            f"poi_max is {poi_max:g}; expected a finite number from {known.upper:g} on, the upper bound of "
+            f"{known.name!r} in measurement {measurement!r}, which it widens. Narrow a bound in its configuration."
+        )
+    return [replace(known, upper=float(poi_max)) if i == poi else other for i, other in enumerate(parameters)]

@@ -54,11 +54,14 @@ class Identity:
     test_stat: str
     aux: str
     seed: int
+    poi_max: float | None = None
 
     @property
     def options_digest(self) -> str:
         """sha256 over all but the model."""
         options = {name: value for name, value in asdict(self).items() if name != "model_digest"}
+        if self.poi_max is None:
+            del options["poi_max"]  # stores from before it was an option
         return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
 
     def difference(self, other: Identity) -> str | None:
@@ -325,7 +328,9 @@ def _described(folder: Path) -> tuple[Identity, Tuned, dict[str, str]]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise StoreError(f"{path} has format {content['format']!r}; this version reads {FORMAT!r}.")
-        identity = Identity(**{name: content[name] for name in Identity.__slots__})
+        identity = Identity(
+            **{name: content[name] for name in Identity.__slots__ if name != "poi_max"}, poi_max=content.get("poi_max")
+        )
         return identity, Tuned(**content["tuned"]), dict(content["made_with"])
     except FileNotFoundError:
         raise StoreError(f"{folder} is not a store of toys: it has no _store.json.") from None

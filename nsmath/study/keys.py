@@ -42,6 +42,7 @@ POINT_KEYS = (
     Key("patchset", PATCHSET, "a point for each of these patches, labelled by its values"),
     Key("measurement", Text("a name"), "the first of the workspace if not given"),
     Key("poi", Text("a name"), "parameter of interest, instead of the measurement's"),
+    Key("poi_max", Number(), "upper bound of the POI, instead of a narrower one of the measurement"),
     Key("interpolation", Either(CODES, Choice(lambda: tuple(INTERPOLATION_SETS))),
         "set of interpolation codes, or codes by modifier type", "root"),
     Key("mu", Many(Number(), "numbers"), "values of the POI to test"),

@@ -79,8 +79,9 @@ class Loader:
         """Return the model of a point."""
         settings = point.settings
         return Model.from_workspace(
-            workspace, measurement=settings["measurement"], poi=settings["poi"], interp=settings["interpolation"]
-        )
+            workspace, measurement=settings["measurement"], poi=settings["poi"], interp=settings["interpolation"],
+            poi_max=settings["poi_max"],
+        )  # fmt: skip
 
 
 def prepared_points(study: Study, loader: Loader) -> list[Prepared]:

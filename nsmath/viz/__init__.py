@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nsmath.viz.channels import channel_figures, data_and_model
     from nsmath.viz.files import FORMATS, save
-    from nsmath.viz.grids import grid_figure
+    from nsmath.viz.grids import grid_figure, grid_figures
     from nsmath.viz.parameters import correlations, pull_pages, pulls
     from nsmath.viz.profiles import goodness_figure, interval_figure, ranking_figure, scan_figure
     from nsmath.viz.scans import cls_figure, cls_scan, likelihood_contour, likelihood_scan, limit_figure
@@ -35,6 +35,7 @@ _HOMES = {
     "q_distributions": "nsmath.viz.toys",
     "save": "nsmath.viz.files",
     "grid_figure": "nsmath.viz.grids",
+    "grid_figures": "nsmath.viz.grids",
     "goodness_figure": "nsmath.viz.profiles",
     "interval_figure": "nsmath.viz.profiles",
     "ranking_figure": "nsmath.viz.profiles",
@@ -51,6 +52,7 @@ __all__ = [
     "data_and_model",
     "goodness_figure",
     "grid_figure",
+    "grid_figures",
     "interval_figure",
     "iterations_figure",
     "likelihood_contour",

@@ -57,7 +57,7 @@ def points(name: str, values: Any) -> Array:
 @styled
 def cls_scan(
     mu: Any, observed: Any = None, observed_error: Any = None, band: Any = None, *, poi: str = "mu",
-    level: float = 0.95, limit: float | None = None, title: str = "",
+    level: float = 0.95, limit: float | None = None, title: str = "", observed_upper: Any = None,
 ) -> Figure:  # fmt: skip
     """Return CLs against the tested value, with the band expected from background alone.
 
@@ -68,6 +68,7 @@ def cls_scan(
     band : expected CLs, (5, N): rows by background fluctuation, from +2 to -2 standard deviations or the reverse.
     level : confidence level of the exclusion; a line is drawn at CLs = 1 - level.
     limit : observed upper limit, to be marked.
+    observed_upper : bounds of CLs where no toy is in its tail, (N,); None elsewhere.
 
     Raises
     ------
@@ -88,6 +89,10 @@ def cls_scan(
         handles["observed" + (" with statistical error" if error is not None else "")] = axes.errorbar(
             x, numbers("observed", observed, x.shape), yerr=error, fmt="o-", color=BLACK, markersize=3.0, linewidth=1.4
         )
+    if observed_upper is not None:
+        handles["observed is lower than this: no toy in the tail"] = axes.plot(
+            x, numbers("observed_upper", observed_upper, x.shape), "v", color=VERMILION, markersize=5.0, clip_on=False
+        )[0]
     alpha = 1.0 - level
     handles[f"{100.0 * level:g} % C.L."] = axes.axhline(alpha, color=VERMILION, linewidth=1.2)
     if limit is not None:
@@ -188,7 +193,9 @@ def limit_figure(result: ToyLimitResult | AsymptoticLimitResult) -> Figure:
     return cls_figure(result.points, level=result.cl, limit=result.observed.mu)
 
 
-def cls_figure(tests: Sequence[Test], *, level: float = 0.95, limit: float | None = None) -> Figure:
+def cls_figure(
+    tests: Sequence[Test], *, level: float = 0.95, limit: float | None = None, title: str | None = None
+) -> Figure:
     """Return CLs against mu of several tests of one model, toy-based or asymptotic.
 
     Raises
@@ -201,12 +208,15 @@ def cls_figure(tests: Sequence[Test], *, level: float = 0.95, limit: float | Non
     if len(ordered) < 2 or first.test_stat == "q0":
         raise OptionError("a plot of CLs against mu needs tests with qtilde or q at two values of mu or more.")
     errors = [getattr(test, "cls_error", None) for test in ordered]
+    bounds = [getattr(test, "cls_upper", None) for test in ordered]
     bands = [_band(test) for test in ordered]
     return cls_scan(
         [test.mu_test for test in ordered], [test.cls for test in ordered],
         errors if any(error is not None for error in errors) else None,
         None if any(band is None for band in bands) else np.array(bands, dtype=float).T,
-        poi=first.poi, level=level, limit=limit, title=f"{first.measurement}, {first.test_stat}",
+        poi=first.poi, level=level, limit=limit,
+        observed_upper=bounds if any(bound is not None for bound in bounds) else None,
+        title=f"{first.measurement}, {first.test_stat}" if title is None else title,
     )  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from nsmath._typing import Array
+from nsmath.infer.pvalues import CONFIDENCE
 from nsmath.infer.result import ToyTestResult
 from nsmath.infer.teststats import Q_TIE, TestStatistic, test_statistic
 from nsmath.infer.wording import with_error
@@ -128,11 +129,15 @@ def convergence_figure(result: ToyTestResult) -> Figure:
         r"$\mathrm{CL}_{s+b}$": shares[tested], r"$\mathrm{CL}_b$": shares[other],
         r"$\mathrm{CL}_s$": _ratios(shares[tested], shares[other]),
     }  # fmt: skip
-    for (label, (value, error)), colour in zip(curves.items(), (VERMILION, BLUE, BLACK), strict=False):
+    for (label, (value, error, _)), colour in zip(curves.items(), (VERMILION, BLUE, BLACK), strict=False):
         axes.fill_between(steps, value - error, value + error, color=colour, alpha=0.18, linewidth=0.0)
         handles[f"{label} ± standard error"] = axes.plot(steps, value, color=colour, linewidth=1.4)[0]
+    label, (_, _, bound) = list(curves.items())[-1]
+    if np.isfinite(bound).any():
+        name = f"95 % C.L. bound of {label}: no toy in the tail"
+        handles[name] = axes.plot(steps, bound, color=BLACK, linewidth=1.2, linestyle="--")[0]
     if not statistic.tests_null:
-        handles["0.05"] = axes.axhline(0.05, color=BLACK, linewidth=0.8, linestyle=":")
+        handles[r"$\mathrm{CL}_s$ = 0.05"] = axes.axhline(0.05, color=BLACK, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("toys of each ensemble")
@@ -142,21 +147,25 @@ def convergence_figure(result: ToyTestResult) -> Figure:
     return figure
 
 
-def _shares(result: ToyTestResult, name: str, steps: Array) -> tuple[Array, Array]:
-    """Return the share of toys at or above the observed q among the first n, and its error; NaN without toys."""
+Curve: TypeAlias = tuple[Array, Array, Array]
+"""p-values with their errors, and 95 % C.L. upper bounds where the tail is empty and there is no p-value; else NaN."""
+
+
+def _shares(result: ToyTestResult, name: str, steps: Array) -> Curve:
+    """Return the share of toys at or above the observed q among the first n of ``steps``."""
     ensemble = result.ensembles[name]
     good = ~ensemble.failed
-    inside = np.cumsum(good & (np.nan_to_num(ensemble.q, nan=-1.0) >= result.q_obs - Q_TIE))
-    n = np.maximum(np.cumsum(good)[steps - 1], 1)
-    p = inside[steps - 1] / n
-    return p, np.sqrt(p * (1.0 - p) / n)
-
-
-def _ratios(top: tuple[Array, Array], bottom: tuple[Array, Array]) -> tuple[Array, Array]:
+    inside = np.cumsum(good & (np.nan_to_num(ensemble.q, nan=-1.0) >= result.q_obs - Q_TIE))[steps - 1]
+    n = np.cumsum(good)[steps - 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(bottom[0] > 0.0, top[0] / bottom[0], np.nan)
-        error = value * np.hypot(top[1] / top[0], bottom[1] / bottom[0])
-    return value, np.nan_to_num(error)
+        p = np.where(inside > 0, inside / n, np.nan)
+        bound = np.where((inside == 0) & (n > 0), 1.0 - (1.0 - CONFIDENCE) ** (1.0 / n), np.nan)
+        return p, np.sqrt(p * (1.0 - p) / n), bound
+
+
+def _ratios(top: Curve, bottom: Curve) -> Curve:
+    value = top[0] / bottom[0]
+    return value, value * np.hypot(top[1] / top[0], bottom[1] / bottom[0]), top[2] / bottom[0]
 
 
 @styled
@@ -172,12 +181,14 @@ def iterations_figure(result: ToyTestResult) -> Figure:
         made = toys.conditional_iterations[np.isfinite(toys.conditional_nll)]
         counts[name] = np.concatenate([toys.free_iterations, made])
     largest = max(int(c.max(initial=1)) for c in counts.values())
-    edges = np.arange(0.0, largest + 2.0) - 0.5
-    if len(edges) > MAX_BINS:
-        edges = np.linspace(-0.5, largest + 0.5, MAX_BINS)
+    # A whole number of iterations to a bin, the same for all.
+    step = -(-(largest + 1) // MAX_BINS)
+    edges = np.arange(-0.5, largest + 0.5 + step, step)
     for (name, found), colour in zip(counts.items(), (BLUE, VERMILION), strict=True):
         share = np.histogram(found, edges)[0] / max(len(found), 1)
-        handles[f"fits of toys of {name}"] = axes.stairs(share, edges, color=colour, linewidth=1.4)
+        mu = 0.0 if name == "b" else result.mu_test
+        label = f"{len(found)} fits of toys of {name}, at {plain(result.poi)} = {mu:g}"
+        handles[label] = axes.stairs(share, edges, color=colour, linewidth=1.4)
     axes.set_yscale("log")
     axes.set_xlabel("iterations")
     axes.set_ylabel("share of fits")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pyhf
@@ -12,8 +13,8 @@ import pytest
 from test_commands import run
 from workspaces import document, modifier, mu, sample
 
-from nsmath import Model, Plan, signal_grid
-from nsmath.errors import OptionError, PatchError
+from nsmath import Model, Plan, Workers, signal_grid
+from nsmath.errors import FitError, ModelError, OptionError, PatchError
 from nsmath.infer.asymptotic_api import SINGLE_FIT_WIDTH
 from nsmath.spec.patchset import PatchSet
 from nsmath.study.grid import GRID_TASKS
@@ -92,6 +93,60 @@ def test_names_and_patterns_choose_patches_in_the_order_of_the_set():
         signal_grid(BACKGROUND, whole, "limit")
 
 
+def test_points_computed_by_workers_are_those_of_threads():
+    broken = copy.deepcopy(MASSES)
+    broken["patches"][1]["patch"][0]["path"] = "/channels/7/samples/-"
+    for whole in (MASSES, broken):
+        patches = PatchSet.from_dict(whole)
+        with ThreadPoolExecutor(2) as pool:
+            by_workers = signal_grid(BACKGROUND, patches, engine=Workers(pool, 2), cl=0.9)
+        assert by_workers.to_dict() == signal_grid(BACKGROUND, patches, cl=0.9).to_dict()
+
+
+def test_a_worker_process_computes_points(tmp_path, capsys):
+    for name, content in (("b", BACKGROUND), ("set", MASSES)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    found = []
+    for extra in ([], ["--workers", "1"]):
+        out = tmp_path / "out.json"
+        code, _, _ = run(["upper-limit", "-i", str(tmp_path / "b.json"), "--patch", f"{tmp_path / 'set.json'}:*",
+                          "-q", "-o", str(out), *extra], capsys)  # fmt: skip
+        assert code == 0
+        found.append(json.loads(out.read_text()))
+    assert found[0] == found[1]
+
+
+class Dead(ThreadPoolExecutor):
+    def submit(self, *_, **__):
+        raise BrokenExecutor("gone")
+
+
+def test_a_worker_that_dies_is_an_error():
+    with Dead(1) as pool, pytest.raises(FitError, match=r"a worker process died \(gone\)"):
+        signal_grid(BACKGROUND, PatchSet.from_dict(MASSES), engine=Workers(pool, 1))
+
+
+def test_what_is_wrong_with_every_point_alike_is_raised_once():
+    patches = PatchSet.from_dict(MASSES)
+    other = copy.deepcopy(BACKGROUND)
+    other["observations"][0]["data"][0] += 1.0
+    with pytest.raises(PatchError, match="made for another workspace"):
+        signal_grid(other, patches)
+    with pytest.raises(OptionError, match=r"confidence level is 0\.3"):
+        signal_grid(BACKGROUND, patches, cl=0.3)
+    with pytest.raises(ModelError, match="expected a finite number from 10 on"):
+        signal_grid(BACKGROUND, patches, poi_max=5.0)
+
+
+def test_a_warning_that_many_points_share_comes_once():
+    whole, lines = copy.deepcopy(MASSES), []
+    for patch in whole["patches"]:
+        patch["patch"][0]["value"]["modifiers"].append(modifier("odd", "normsys", {"lo": 1.0, "hi": 1.0}))
+    signal_grid(BACKGROUND, PatchSet.from_dict(whole), note=lines.append)
+    assert len(lines) == 1
+    assert lines[0].endswith("(point 'm400' and 2 more)")
+
+
 def test_a_point_that_fails_keeps_its_place_and_its_error():
     broken = copy.deepcopy(MASSES)
     broken["patches"][1]["patch"][0]["path"] = "/channels/7/samples/-"
@@ -131,17 +186,23 @@ def test_the_command_line_writes_all_points_and_the_code_says_whether_all_are_th
     [
         (["hypotest", "--mu", "1", "--mu", "2"], "2 values of mu; over several patches one value"),
         (["upper-limit", "--plan", "x.yaml"], "--plan belongs to one model"),
+        (["hypotest", "--patch", "{set}:m400", "--workers", "2"], "one asymptotic test needs no workers"),
+        (["upper-limit", "--cl", "0.3"], "confidence level is 0.3"),
+        (["significance", "--measurement", "nominal"], "'nominal'"),
         (["upper-limit", "--log-transfers"], "--log-transfers belongs to one model"),
-        (["upper-limit", "--calculator", "toys"], "no patch named"),
+        (["upper-limit", "--calculator", "toys"], "toys of several are a study: `nsmath run`"),
+        (["significance", "--patch", "{set}:m400", "--plot", "{tmp}/p.svg"], "drawn over several patches"),
     ],
 )
 def test_options_that_a_grid_does_not_take_are_refused(arguments, message, tmp_path, capsys):
     (tmp_path / "b.json").write_text(json.dumps(BACKGROUND))
     (tmp_path / "set.json").write_text(json.dumps(MASSES))
-    code, _, err = run([*arguments, "-i", str(tmp_path / "b.json"), "--patch", f"{tmp_path / 'set.json'}:*"], capsys)
+    given = [word.format(set=tmp_path / "set.json", tmp=tmp_path) for word in arguments]
+    pattern = [] if "--patch" in given else ["--patch", f"{tmp_path / 'set.json'}:*"]
+    code, _, err = run([*given, "-i", str(tmp_path / "b.json"), *pattern], capsys)
     assert code == 2
-    if "toys" not in arguments:
-        assert message in err
+    assert message in err
+    assert not (tmp_path / "p.svg").exists()
 
 
 def test_a_grid_over_one_label_is_drawn_in_its_order_with_the_band():
@@ -165,7 +226,32 @@ def test_a_grid_over_two_labels_is_drawn_with_the_exclusion_contour():
     assert len(figure.axes[0].collections[0].get_offsets()) == len(PLANE["patches"])
 
 
-def test_a_grid_of_significances_has_no_plot():
-    result = signal_grid(BACKGROUND, PatchSet.from_dict(MASSES), "significance")
-    with pytest.raises(OptionError, match="needs upper limits"):
-        grid_figure(result)
+@pytest.mark.parametrize("task", GRID_TASKS)
+def test_the_table_has_the_labels_and_the_numbers_of_every_point(task):
+    broken = copy.deepcopy(MASSES)
+    broken["patches"][1]["patch"][0]["path"] = "/channels/7/samples/-"
+    result = signal_grid(BACKGROUND, PatchSet.from_dict(broken), task)
+    rows = result.table()
+    assert [(row["point"], row["mass"]) for row in rows] == [("m400", 400), ("m700", 700), ("m1000", 1000)]
+    assert set(rows[1]) == {"point", "mass", "error"}
+    assert "channels/7" in rows[1]["error"]
+    for row, point in ((rows[0], result.points[0]), (rows[2], result.points[2])):
+        found = point.outcome.to_dict()
+        if task == "upper-limit":
+            assert row["limit"] == found["observed"]
+            band = found["expected"]["limit"]
+        elif task == "hypotest":
+            assert row["cls"] == found["cls"]
+            band = found["expected_set"]["cls"]
+        else:
+            assert (row["p0"], row["z"]) == (found["clsb"], point.outcome.z)
+            band = found["expected_set"]["clsb"]
+        assert [row[f"expected_{edge}"] for edge in ("m2", "m1", "median", "p1", "p2")] == band
+    assert result.to_dict()["table"] == rows
+
+
+def test_a_label_that_is_called_like_a_column_keeps_apart():
+    result = signal_grid(BACKGROUND, PatchSet.from_dict(patch_set([400], ("limit",))))
+    (row,) = result.table()
+    assert row["patch_limit"] == 400
+    assert row["limit"] == result.points[0].outcome.observed.mu

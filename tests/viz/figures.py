@@ -53,7 +53,7 @@ def ensemble(q: np.ndarray) -> Ensemble:
 
 def toy_test(q_b: np.ndarray, q_sb: np.ndarray, q_obs: float, test_stat: str = "qtilde") -> ToyTestResult:
     """Return the result of a test whose toys gave ``q_b`` and ``q_sb``."""
-    provenance = Provenance("mu", "main", {}, "digest", {}, "cpu", 1, 8, 0, "random", None)
+    provenance = Provenance("mu", None, "main", {}, "digest", {}, "cpu", 1, 8, 0, "random", None)
     return toy_test_result(
         test_statistic(test_stat), 1.0, {"q_obs": q_obs, "mu_hat": 0.1}, {"b": ensemble(q_b), "sb": ensemble(q_sb)},
         provenance, expected=False,
