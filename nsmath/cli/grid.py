@@ -62,17 +62,22 @@ def run_grid(task: str, options: dict[str, Any], **arguments: Any) -> int:
         if options[name]:
             flag = "--plan" if name == "plan_file" else f"--{name.replace('_', '-')}"
             raise OptionError(f"{flag} belongs to one model; the patches {options['patches'][-1]} are several.")
+    gpu = options["gpu"] or "none"
+    if gpu == "auto":
+        raise OptionError("--gpu auto predicts for one model; over several patches name the device, or leave it away.")
+    from nsmath.plan.choice import asked_for
     from nsmath.study.grid import signal_grid
 
+    choice = asked_for(gpu, options["dtype"], options["backend"])
     label, document = parsed_input(options["input_"])
-    if options["backend"] == "cpu":
+    if choice.backend == "cpu":
         announce_compilation()
     with naming(label), chosen_engine(options) as engine, progress(options["quiet"]) as callback:
         result = signal_grid(
             document, file, task, names=(pattern,), patches=options["patches"][:-1],
             measurement=options["measurement"], poi=options["poi"],
             poi_max=options["poi_max"], interp=chosen_interpolation(options["interp_defaults"], options["interp"]),
-            backend=options["backend"], threads=options["threads"], engine=engine, progress=callback,
+            backend=choice.backend, dtype=choice.dtype, threads=options["threads"], engine=engine, progress=callback,
             note=lambda line: click.echo(f"warning: {line}", err=True), **arguments,
         )  # fmt: skip
     write_json(result.to_dict(), options["output"])

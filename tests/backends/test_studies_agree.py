@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, Future
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from workspaces import COMPUTED, LUMI, document, modifier, mu, sample
 
 from nsmath.fitting.evaluate import nll_and_gradient
 from nsmath.fitting.fit import fit
+from nsmath.infer.engine import Workers
 from nsmath.infer.hypotest import hypotest_toys
 from nsmath.infer.result import ToyTestResult
 from nsmath.model.model import Model
@@ -104,3 +106,19 @@ def test_nll_and_gradient_at_many_points_are_those_of_the_reference(backend, dty
     np.testing.assert_allclose(nll, wanted_nll, rtol=tolerance.nll)
     scale = np.abs(wanted_gradient).max()
     np.testing.assert_allclose(gradient, wanted_gradient, rtol=tolerance.gradient, atol=tolerance.gradient * scale)
+
+
+@pytest.mark.parametrize(("backend", "dtype"), COMPUTED)
+def test_workers_compute_as_the_plan_does(backend, dtype):
+    class Here(Executor):
+        """Computes what is submitted at once."""
+
+        def submit(self, fn, /, *args, **kwargs):
+            future: Future[Any] = Future()
+            future.set_result(fn(*args, **kwargs))
+            return future
+
+    with plan_of(backend, dtype) as plan:
+        alone, worked = outcome(plan), outcome(plan, engine=Workers(Here(), 1))
+    for name, ensemble in alone.ensembles.items():
+        np.testing.assert_array_equal(worked.ensembles[name].q, ensemble.q)

@@ -187,6 +187,8 @@ def test_the_command_line_writes_all_points_and_the_code_says_whether_all_are_th
         (["hypotest", "--mu", "1", "--mu", "2"], "2 values of mu; over several patches one value"),
         (["upper-limit", "--plan", "x.yaml"], "--plan belongs to one model"),
         (["hypotest", "--patch", "{set}:m400", "--workers", "2"], "one asymptotic test needs no workers"),
+        (["upper-limit", "--gpu", "auto"], "--gpu auto predicts for one model"),
+        (["upper-limit", "--dtype", "float32"], "does not compute in float32"),
         (["upper-limit", "--cl", "0.3"], "confidence level is 0.3"),
         (["significance", "--measurement", "nominal"], "'nominal'"),
         (["upper-limit", "--log-transfers"], "--log-transfers belongs to one model"),
