@@ -53,7 +53,10 @@ def ensemble(q: np.ndarray) -> Ensemble:
 
 def toy_test(q_b: np.ndarray, q_sb: np.ndarray, q_obs: float, test_stat: str = "qtilde") -> ToyTestResult:
     """Return the result of a test whose toys gave ``q_b`` and ``q_sb``."""
-    provenance = Provenance("mu", None, "main", {}, "digest", {}, "cpu", 1, 8, 0, "random", None)
+    provenance = Provenance(
+        poi="mu", poi_max=None, measurement="main", interpolation={}, model_digest="digest", versions={}, backend="cpu",
+        dtype="float64", device="cpu", threads=1, tile_width=8, seed=0, aux="random", transfers=None,
+    )  # fmt: skip
     return toy_test_result(
         test_statistic(test_stat), 1.0, {"q_obs": q_obs, "mu_hat": 0.1}, {"b": ensemble(q_b), "sb": ensemble(q_sb)},
         provenance, expected=False,
@@ -76,6 +79,6 @@ def made_fit(model: Model, seed: int = 3, **changes: Any) -> FitResult:
         "measurement": "main", "poi": "mu", "names": model.names, "values": rng.normal(size=n),
         "uncertainties": np.sqrt(np.diag(covariance)), "covariance": covariance, "nll": 1.0,
         "status": FitStatus.CONVERGED, "n_iterations": 1, "at_bound": (), "is_fixed": (False,) * n,
-        "interpolation": {}, "model_digest": "", "backend": "cpu",
+        "interpolation": {}, "model_digest": "", "backend": "cpu", "dtype": "float64", "device": "cpu",
     }  # fmt: skip
     return FitResult(**{**fields, **changes})

@@ -30,7 +30,7 @@ def a_test(mu: float = 1.0, **numbers: Any) -> AsymptoticTestResult:
         "mu_test": mu, "mu_hat": 0.1, "q_obs": 1.0, "q_asimov": 1.0, "clsb": 0.02, "clb": 0.5, "cls": 0.04,
         "expected_clsb": (0.001, 0.01, 0.03, 0.1, 0.2), "expected_cls": (0.01, 0.02, 0.06, 0.2, 0.4),
         "expected_from": "data", "test_stat": "qtilde", "poi": "mu_sig", "poi_max": None, "measurement": "search",
-        "interpolation": {}, "model_digest": "", "backend": "cpu",
+        "interpolation": {}, "model_digest": "", "backend": "cpu", "dtype": "float64", "device": "cpu",
     }  # fmt: skip
     return AsymptoticTestResult(**{**fields, **numbers})
 
