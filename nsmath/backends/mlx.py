@@ -14,10 +14,10 @@ import numpy as np
 
 from nsmath._typing import AnyArray, Array, BoolArray, IntArray
 from nsmath.backends import cpu_sampling, event_data
-from nsmath.backends.mlx_arrays import Compiler, Door, MxArray, as_it_is, check_matmul, device_of, mx
-from nsmath.backends.mlx_curvature import Curvature
-from nsmath.backends.mlx_likelihood import Evaluated, Likelihood
-from nsmath.backends.mlx_steps import (
+from nsmath.backends.array_curvature import Curvature
+from nsmath.backends.array_door import Compiler, as_it_is
+from nsmath.backends.array_likelihood import Evaluated, Likelihood
+from nsmath.backends.array_steps import (
     Bounds,
     Pairs,
     Point,
@@ -30,6 +30,7 @@ from nsmath.backends.mlx_steps import (
     quasi_newton,
     robust_lost,
 )
+from nsmath.backends.mlx_arrays import CpuSolver, Door, MxArray, check_matmul, device_of, mx
 from nsmath.backends.ops import PRECISIONS
 from nsmath.backends.transfers import Ledger
 from nsmath.model.tensors import ModelTensors
@@ -165,7 +166,7 @@ class MlxTile:
         self.model, self.width, self.memory, self.has_curvature = model, width, memory, curvature
         self.device, self.n, self.poi = model.device, 0, -1
         self._rung = -(-width // LADDER_STEPS)
-        dtype = self.dtype = model.door.mx_dtype
+        dtype = self.dtype = model.door.float_type
 
         def zeros(*shape: int) -> MxArray:
             return mx.zeros(shape, dtype=dtype)
@@ -235,7 +236,7 @@ class MlxTile:
         self.decrement, self.scaled, self.predicted = (mx.zeros((m,), dtype=self.dtype) for _ in range(3))
         if self.memory:
             self.step = mx.ones((m,), dtype=self.dtype)
-            self.pairs = Pairs.empty(self.memory, t.n_minimised, m, self.dtype)
+            self.pairs = Pairs.empty(self.memory, t.n_minimised, m, mx, self.dtype)
         else:
             fresh = mx.zeros((self.n - at,), dtype=self.dtype)
             self.damping = self._padded(mx.concatenate([self.damping[:at], fresh]))
@@ -341,9 +342,10 @@ class MlxTile:
         if not self.model.tensors.n_minimised:
             return
         at = Point(self.x, self.nll, self.gradient)
-        self.trial, self.damping, self.predicted, self.decrement, self.scaled = newton(
-            at, self.hessian, self.prior, self.fixed, self.damping, self.model.bounds
-        )
+        with mx.stream(mx.cpu):
+            self.trial, self.damping, self.predicted, self.decrement, self.scaled = newton(
+                at, self.hessian, self.prior, self.fixed, self.damping, self.model.bounds, CpuSolver(self.model.door)
+            )
 
     @on_device
     def newton_accept(self) -> None:

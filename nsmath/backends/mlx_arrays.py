@@ -6,14 +6,15 @@ ledger counts what they copy.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from nsmath._typing import AnyArray, Array, IntArray
+from nsmath.backends.array_door import register
 from nsmath.backends.transfers import TO_DEVICE, TO_HOST, Ledger
 from nsmath.errors import BackendError
 
@@ -33,16 +34,24 @@ mx: Any = core
 MxArray: TypeAlias = Any
 """An ``mlx.core.array``; MLX's own stubs are not there where MLX is not."""
 MxDevice: TypeAlias = Any
-Compiler: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Returns a pure function of arrays in another form: `mx.compile`, or `as_it_is`."""
 
 TF32_ERROR = 1e-5
 """Relative error of a float32 matmul above this shows that its operands were cut to ten bits (5e-4)."""
 
 
-def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function``."""
-    return function
+class MlxNamespace:
+    """MLX's functions, with an exponential that is accurate in float64: MLX's own is a float32 kernel (error 5e-7)."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(mx, name)
+
+    def exp(self, x: MxArray) -> MxArray:
+        """Return e^x; ``power`` is accurate in float64."""
+        return mx.power(mx.array(math.e, dtype=mx.float64), x) if x.dtype == mx.float64 else mx.exp(x)
+
+
+NAMESPACE = MlxNamespace()
+register(core.array, NAMESPACE)
 
 
 def has_metal() -> bool:
@@ -87,13 +96,26 @@ class Door:
     dtype: str
 
     @property
-    def mx_dtype(self) -> Any:
+    def xp(self) -> MlxNamespace:
+        """MLX's functions."""
+        return NAMESPACE
+
+    @property
+    def float_type(self) -> Any:
         """The MLX type of floating-point arrays."""
         return getattr(mx, self.dtype)
 
+    def add_matmul(self, c: MxArray, a: MxArray, b: MxArray) -> MxArray:
+        """Return ``c + a @ b``."""
+        return mx.addmm(c, a, b)
+
+    def is_any(self, flags: MxArray) -> bool:
+        """Return on the host whether any flag is set."""
+        return bool(self._from_mlx(mx.any(flags), "look", "whether an iteration goes on").item())
+
     def constant(self, array: Array) -> MxArray:
         """Return a table of the model in the working precision."""
-        return self._to_mlx(array, self.mx_dtype, "tables", "constants of the model")
+        return self._to_mlx(array, self.float_type, "tables", "constants of the model")
 
     def index(self, array: IntArray) -> MxArray:
         """Return an index table, as 32-bit integers."""
@@ -105,7 +127,7 @@ class Door:
 
     def columns(self, array: AnyArray, reason: str, *, event_data: bool = False) -> MxArray:
         """Return columns of a tile in the working precision."""
-        return self._to_mlx(array, self.mx_dtype, "load", reason, event_data)
+        return self._to_mlx(array, self.float_type, "load", reason, event_data)
 
     def mask(self, array: AnyArray) -> MxArray:
         """Return a boolean mask of a tile."""
@@ -133,3 +155,23 @@ class Door:
     def _from_mlx(self, array: MxArray, operation: str, reason: str) -> MxArray:
         self.ledger.record(TO_HOST, array.nbytes, operation=operation, reason=reason)
         return array
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSolver:
+    """Batched linear algebra on MLX's CPU device, the only one that has it; the memory is the same."""
+
+    door: Door
+
+    def cholesky(self, matrix: MxArray) -> MxArray:
+        """Return lower triangular factors (m, Z, Z)."""
+        return mx.linalg.cholesky(matrix, stream=mx.cpu)
+
+    def solved(self, matrix: MxArray, factor: MxArray, right: MxArray) -> MxArray:
+        """Return the solutions (m, Z) for right sides (m, Z), from the factors."""
+        half = mx.linalg.solve_triangular(factor, right[:, :, None], upper=False, stream=mx.cpu)
+        return mx.linalg.solve_triangular(mx.swapaxes(factor, 1, 2), half, upper=True, stream=mx.cpu)[:, :, 0]
+
+    def is_any(self, flags: MxArray) -> bool:
+        """Return on the host whether any flag is set."""
+        return self.door.is_any(flags)

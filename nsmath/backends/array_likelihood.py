@@ -1,6 +1,6 @@
-"""NLL and gradient of all columns as pure functions of MLX arrays, (parameters, columns), which MLX can compile.
+"""NLL and gradient of all columns as pure functions of arrays, (parameters, columns), which a library may compile.
 
-interpolate -> shapes (addmm, with the nominal) -> slots -> bins -> pull back (matmul) -> gather, as in
+interpolate -> shapes (a matmul, with the nominal) -> slots -> bins -> pull back (matmul) -> gather, as in
 `nsmath.backends.ops`.
 """
 
@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsmath._typing import IntArray
-from nsmath.backends.mlx_arrays import Compiler, Door, MxArray, mx
-from nsmath.backends.mlx_bins import (
+from nsmath.backends.array_bins import (
     BinTables,
     Profile,
     Solved,
@@ -22,9 +21,10 @@ from nsmath.backends.mlx_bins import (
     gamma_terms,
     profile,
 )
-from nsmath.backends.mlx_formulas import additive_code, multiplicative_code, poisson_term
-from nsmath.backends.mlx_reductions import Grouped, total
-from nsmath.backends.mlx_roots import MAX_LOOKS, State
+from nsmath.backends.array_door import ArrayDoor, Compiler, XpArray, namespace_of
+from nsmath.backends.array_formulas import additive_code, multiplicative_code, poisson_term
+from nsmath.backends.array_reductions import Grouped, total
+from nsmath.backends.array_roots import MAX_LOOKS, State
 from nsmath.model.tensors import ModelTensors
 
 TINY_FACTOR = {"float64": 1e-100, "float32": 1e-18}
@@ -40,21 +40,21 @@ class Rows(NamedTuple):
     slots : (L, m). additive : q, q', q'' (H, m). entries : f, f', f'' (E, m).
     """
 
-    x: MxArray
-    shape: MxArray
-    factor: MxArray
-    slots: MxArray
-    additive: tuple[MxArray, MxArray, MxArray] | None
-    entries: tuple[MxArray, MxArray, MxArray] | None
+    x: XpArray
+    shape: XpArray
+    factor: XpArray
+    slots: XpArray
+    additive: tuple[XpArray, XpArray, XpArray] | None
+    entries: tuple[XpArray, XpArray, XpArray] | None
 
 
 class Evaluated(NamedTuple):
     """nll (m,), gradient (Z, m), gammas (G, m), rate (B, m)."""
 
-    nll: MxArray
-    gradient: MxArray
-    gammas: MxArray
-    rate: MxArray
+    nll: XpArray
+    gradient: XpArray
+    gammas: XpArray
+    rate: XpArray
 
 
 class Likelihood:
@@ -62,13 +62,14 @@ class Likelihood:
 
     Parameters
     ----------
-    compiler : what the functions go through, such as `mx.compile`.
+    compiler : what the functions go through, such as `xp.compile`.
     """
 
-    def __init__(self, door: Door, tensors: ModelTensors, compiler: Compiler) -> None:
+    def __init__(self, door: ArrayDoor, tensors: ModelTensors, compiler: Compiler) -> None:
         t = self.tensors = tensors
+        self.door = door
         eps = float(np.finfo(door.dtype).eps)
-        self.tiny, self.dtype = TINY_FACTOR[door.dtype], door.mx_dtype
+        self.tiny, self.dtype = TINY_FACTOR[door.dtype], door.float_type
         self.bins = BinTables(door, t, eps)
         self._take_rows(door)
         self._take_constraints(door)
@@ -78,7 +79,7 @@ class Likelihood:
         self._steps = None if roots is None else compiler(roots.steps)
         self._whole, self._held = compiler(self.whole), compiler(self.with_gammas)
 
-    def _take_rows(self, door: Door) -> None:
+    def _take_rows(self, door: ArrayDoor) -> None:
         t = self.tensors
         cell = np.arange(t.n_cells)
         row_cell = np.repeat(cell, np.diff(t.cell_row))
@@ -105,7 +106,7 @@ class Likelihood:
         slot_bin = np.repeat(np.arange(t.n_bins), np.diff(t.bin_slot))
         self.slot_bin = door.index(slot_bin)
 
-    def _take_constraints(self, door: Door) -> None:
+    def _take_constraints(self, door: ArrayDoor) -> None:
         t = self.tensors
         self.n_normal, self.n_poisson = len(t.z_normal), len(t.z_poisson)
         self.z_normal, self.aux_normal = door.index(t.z_normal), door.index(t.z_normal_aux)
@@ -115,135 +116,145 @@ class Likelihood:
 
     # -- forward -------------------------------------------------------------------------------------------
 
-    def rows(self, z: MxArray) -> Rows:
+    def rows(self, z: XpArray) -> Rows:
         """Return the rows at ``z`` (Z, m)."""
+        xp = namespace_of(z)
         t, index = self.tensors, self.index
         x = self.nonzero(z)
-        additive, shape = None, mx.broadcast_to(self.nominal, (t.n_rows, z.shape[1]))
+        additive, shape = None, xp.broadcast_to(self.nominal, (t.n_rows, z.shape[1]))
         if t.n_histosys:
-            alpha = mx.take(z, index["histosys_z"], axis=0)
+            alpha = xp.take(z, index["histosys_z"], axis=0)
             additive = additive_code(self.additive, alpha)
-            shape = mx.addmm(self.nominal, self.template, mx.concatenate([alpha, additive[0]], axis=0))
+            shape = self.door.add_matmul(self.nominal, self.template, xp.concatenate([alpha, additive[0]], axis=0))
         entries, factors = None, []
         if len(t.entry_z):
-            alpha = mx.take(z, index["entry_z"], axis=0)
+            alpha = xp.take(z, index["entry_z"], axis=0)
             value, first, second = multiplicative_code(self.threshold, self.poly, self.log_hi, self.log_lo, alpha)
             entries = (self.nonzero(value), first, second)
             factors.append(entries[0])
         if len(t.factor_z):
-            factors.append(mx.take(x, index["factor_z"], axis=0))
-        factor = mx.ones_like(shape)
+            factors.append(xp.take(x, index["factor_z"], axis=0))
+        factor = xp.ones_like(shape)
         if factors:
-            cells = self.cell_product(mx.concatenate(factors, axis=0))
-            factor = mx.take(cells, index["row_cell"], axis=0)
+            cells = self.cell_product(xp.concatenate(factors, axis=0))
+            factor = xp.take(cells, index["row_cell"], axis=0)
         if len(t.row_factor_z):
-            factor = factor * self.row_product(mx.take(x, index["row_factor_z"], axis=0))
+            factor = factor * self.row_product(xp.take(x, index["row_factor_z"], axis=0))
         return Rows(x, shape, factor, self.slot_sum(shape * factor), additive, entries)
 
-    def nonzero(self, values: MxArray) -> MxArray:
+    def nonzero(self, values: XpArray) -> XpArray:
         """Return ``values`` with something tiny for zeros."""
-        return mx.where(mx.abs(values) > self.tiny, values, self.tiny)
+        xp = namespace_of(values)
+        return xp.where(xp.abs(values) > self.tiny, values, self.tiny)
 
-    def rest(self, slots: MxArray) -> MxArray:
+    def rest(self, slots: XpArray) -> XpArray:
         """Return what bins hold without gammas, (B, m)."""
-        return self.bins.rest(mx.take(slots, self.bins.plain_slot, axis=0))
+        xp = namespace_of(slots)
+        return self.bins.rest(xp.take(slots, self.bins.plain_slot, axis=0))
 
-    def bin_profile(self, slots: MxArray, data: MxArray, aux: MxArray, several: Solved | None) -> Profile:
+    def bin_profile(self, slots: XpArray, data: XpArray, aux: XpArray, several: Solved | None) -> Profile:
         """Return the bins at slot sums (L, m), gammas profiled."""
+        xp = namespace_of(slots)
         rest = self.rest(slots)
         if self.tensors.n_gammas:
             return profile(self.bins, constraints(self.bins, slots, aux), rest, data, several)
-        none, residual = mx.zeros((0, data.shape[1]), dtype=self.dtype), mx.where(data > 0.0, 1.0 - data / rest, 1.0)
-        return Profile(residual, rest, none, none, none, mx.zeros(rest.shape, dtype=mx.bool_))
+        none, residual = xp.zeros((0, data.shape[1]), dtype=self.dtype), xp.where(data > 0.0, 1.0 - data / rest, 1.0)
+        return Profile(residual, rest, none, none, none, xp.zeros(rest.shape, dtype=xp.bool_))
 
     # -- the whole -----------------------------------------------------------------------------------------
 
-    def __call__(self, z: MxArray, data: MxArray, aux: MxArray) -> Evaluated:
+    def __call__(self, z: XpArray, data: XpArray, aux: XpArray) -> Evaluated:
         """Return the profile likelihood at ``z`` (Z, m) of ``data`` (B, m) and ``aux`` (A, m)."""
         if self._start is None:
             return Evaluated(*self._whole(z, data, aux))
         slots = self._front(z)
         return Evaluated(*self._back(z, data, aux, *self.several(slots, data, aux)))
 
-    def held(self, z: MxArray, data: MxArray, aux: MxArray, gammas: MxArray) -> Evaluated:
+    def held(self, z: XpArray, data: XpArray, aux: XpArray, gammas: XpArray) -> Evaluated:
         """Return the likelihood with ``gammas`` (G, m) as they are."""
         return Evaluated(*self._held(z, data, aux, gammas))
 
-    def several(self, slots: MxArray, data: MxArray, aux: MxArray) -> Solved:
+    def several(self, slots: XpArray, data: XpArray, aux: XpArray) -> Solved:
         """Return bins with several gammas; looks on the host every few steps whether all are solved."""
+        xp = namespace_of(slots)
         roots = self.bins.roots
         assert roots is not None and self._start is not None and self._steps is not None
         c = roots.constraint(constraints(self.bins, slots, aux))
-        rest, n = (mx.take(array, roots.bins, axis=0) for array in (self.rest(slots), data))
+        rest, n = (xp.take(array, roots.bins, axis=0) for array in (self.rest(slots), data))
         state, balanced = self._start(c, rest, n)
         for _ in range(MAX_LOOKS):
             state = State(*self._steps(state, c, rest, n))
-            if mx.all(state.solved).item():
+            if not self.door.is_any(~state.solved):
                 break
         return Solved(state.r, roots.gammas(state, balanced, c))
 
-    def front(self, z: MxArray) -> MxArray:
+    def front(self, z: XpArray) -> XpArray:
         """Return the slot sums (L, m)."""
         return self.rows(z).slots
 
-    def whole(self, z: MxArray, data: MxArray, aux: MxArray) -> Evaluated:
+    def whole(self, z: XpArray, data: XpArray, aux: XpArray) -> Evaluated:
         """Return everything in one function, where no bin has several gammas."""
         rows = self.rows(z)
         return self._finish(z, data, aux, rows, self.bin_profile(rows.slots, data, aux, None))
 
-    def back(self, z: MxArray, data: MxArray, aux: MxArray, residual: MxArray, gammas: MxArray) -> Evaluated:
+    def back(self, z: XpArray, data: XpArray, aux: XpArray, residual: XpArray, gammas: XpArray) -> Evaluated:
         """Return everything, given the bins with several gammas."""
         rows = self.rows(z)
         return self._finish(z, data, aux, rows, self.bin_profile(rows.slots, data, aux, Solved(residual, gammas)))
 
-    def with_gammas(self, z: MxArray, data: MxArray, aux: MxArray, gammas: MxArray) -> Evaluated:
+    def with_gammas(self, z: XpArray, data: XpArray, aux: XpArray, gammas: XpArray) -> Evaluated:
         """Return everything at given gammas (G, m)."""
+        xp = namespace_of(z)
         rows = self.rows(z)
         if not self.tensors.n_gammas:
             return self._finish(z, data, aux, rows, self.bin_profile(rows.slots, data, aux, None))
         c = constraints(self.bins, rows.slots, aux)
         rate = self.rest(rows.slots) + self.bins.by_bin(gammas * c.s)
-        residual = mx.where(data > 0.0, (rate - data) / rate, 1.0)
-        no = mx.zeros(rate.shape, dtype=mx.bool_)
-        bins = Profile(residual, rate, gammas, deviation_of(c, gammas), mx.zeros(gammas.shape, dtype=mx.bool_), no)
+        residual = xp.where(data > 0.0, (rate - data) / rate, 1.0)
+        no = xp.zeros(rate.shape, dtype=xp.bool_)
+        bins = Profile(residual, rate, gammas, deviation_of(c, gammas), xp.zeros(gammas.shape, dtype=xp.bool_), no)
         return self._finish(z, data, aux, rows, bins)
 
-    def _finish(self, z: MxArray, data: MxArray, aux: MxArray, rows: Rows, bins: Profile) -> Evaluated:
+    def _finish(self, z: XpArray, data: XpArray, aux: XpArray, rows: Rows, bins: Profile) -> Evaluated:
+        xp = namespace_of(z)
         terms, slopes = self._constraint_terms(z, aux)
         terms.insert(0, bin_terms(self.bins, bins, data))
         if self.tensors.n_gammas:
             terms.append(gamma_terms(constraints(self.bins, rows.slots, aux), bins))
-        nll = total(mx.concatenate(terms, axis=0))
+        nll = total(xp.concatenate(terms, axis=0))
         gradient = self._gradient(rows, self.slot_weight(bins.residual, bins.gammas), slopes)
-        return Evaluated(mx.where(mx.isnan(nll), mx.inf, nll), gradient, bins.gammas, bins.rate)
+        return Evaluated(xp.where(xp.isnan(nll), xp.inf, nll), gradient, bins.gammas, bins.rate)
 
-    def slot_weight(self, residual: MxArray, gammas: MxArray) -> MxArray:
+    def slot_weight(self, residual: XpArray, gammas: XpArray) -> XpArray:
         """Return d NLL / d S_l = r gamma_l, (L, m)."""
-        r = mx.take(residual, self.slot_bin, axis=0)
+        xp = namespace_of(residual)
+        r = xp.take(residual, self.slot_bin, axis=0)
         if not self.tensors.n_gammas:
             return r
-        one = mx.ones((1, gammas.shape[1]), dtype=self.dtype)
-        return r * mx.take(mx.concatenate([gammas, one], axis=0), self.bins.slot_gamma, axis=0)
+        one = xp.ones((1, gammas.shape[1]), dtype=self.dtype)
+        return r * xp.take(xp.concatenate([gammas, one], axis=0), self.bins.slot_gamma, axis=0)
 
-    def _constraint_terms(self, z: MxArray, aux: MxArray) -> tuple[list[MxArray], list[MxArray]]:
+    def _constraint_terms(self, z: XpArray, aux: XpArray) -> tuple[list[XpArray], list[XpArray]]:
         """Return the terms of minimised parameters' constraints, and their slopes."""
+        xp = namespace_of(z)
         terms, slopes = [], []
         if self.n_normal:
-            pull = (mx.take(z, self.z_normal, axis=0) - mx.take(aux, self.aux_normal, axis=0)) / self.sigma
+            pull = (xp.take(z, self.z_normal, axis=0) - xp.take(aux, self.aux_normal, axis=0)) / self.sigma
             terms.append(0.5 * pull * pull)
             slopes.append(pull / self.sigma)
         if self.n_poisson:
-            value, count = mx.take(z, self.z_poisson, axis=0), mx.take(aux, self.aux_poisson, axis=0)
+            value, count = xp.take(z, self.z_poisson, axis=0), xp.take(aux, self.aux_poisson, axis=0)
             terms.append(poisson_term(value * self.tau, count))
-            slopes.append(self.tau - mx.where(count > 0.0, count / value, 0.0))
+            slopes.append(self.tau - xp.where(count > 0.0, count / value, 0.0))
         return terms, slopes
 
-    def _gradient(self, rows: Rows, weight: MxArray, slopes: list[MxArray]) -> MxArray:
+    def _gradient(self, rows: Rows, weight: XpArray, slopes: list[XpArray]) -> XpArray:
         """Return the gradient (Z, m) from d NLL / d S_l ``weight`` (L, m): pull back and gather."""
+        xp = namespace_of(rows.x)
         t, index = self.tensors, self.index
         if not t.n_minimised:
-            return mx.zeros((0, weight.shape[1]), dtype=self.dtype)
-        row_weight = mx.take(weight, index["row_slot"], axis=0) * rows.factor
+            return xp.zeros((0, weight.shape[1]), dtype=self.dtype)
+        row_weight = xp.take(weight, index["row_slot"], axis=0) * rows.factor
         moved = []
         if rows.additive is not None:
             pulled = self.pull @ row_weight
@@ -252,11 +263,11 @@ class Likelihood:
         if self.has_cell_factors:
             cells = self.cell_sum(row_weight)
             if rows.entries is not None:
-                moved.append(mx.take(cells, index["entry_cell"], axis=0) * rows.entries[1] / rows.entries[0])
+                moved.append(xp.take(cells, index["entry_cell"], axis=0) * rows.entries[1] / rows.entries[0])
             if len(t.factor_z):
-                x = mx.take(rows.x, index["factor_z"], axis=0)
-                moved.append(mx.take(cells, index["factor_cell"], axis=0) / x)
+                x = xp.take(rows.x, index["factor_z"], axis=0)
+                moved.append(xp.take(cells, index["factor_cell"], axis=0) / x)
         if len(t.row_factor_z):
-            x = mx.take(rows.x, index["row_factor_z"], axis=0)
-            moved.append(mx.take(row_weight, index["factor_row"], axis=0) / x)
-        return self.gather(mx.concatenate([*moved, *slopes], axis=0))
+            x = xp.take(rows.x, index["row_factor_z"], axis=0)
+            moved.append(xp.take(row_weight, index["factor_row"], axis=0) / x)
+        return self.gather(xp.concatenate([*moved, *slopes], axis=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsmath._typing import IntArray
-from nsmath.backends.mlx_arrays import Door, MxArray, mx
+from nsmath.backends.array_door import ArrayDoor, XpArray, namespace_of
 
 
 class Grouped:
@@ -19,9 +19,10 @@ class Grouped:
     product : multiply instead of add.
     """
 
-    def __init__(self, door: Door, keys: IntArray, n: int, *, product: bool = False) -> None:
+    def __init__(self, door: ArrayDoor, keys: IntArray, n: int, *, product: bool = False) -> None:
+        xp = door.xp
         self.n, self.neutral = n, 1.0 if product else 0.0
-        self._reduce = mx.prod if product else mx.sum
+        self._reduce = xp.prod if product else xp.sum
         members = [np.flatnonzero(keys == k) for k in range(n)]
         widths = [1 << max(len(rows) - 1, 0).bit_length() for rows in members]
         self._tables, order = [], []
@@ -34,22 +35,24 @@ class Grouped:
             order += groups
         self._order = door.index(np.argsort(order)) if order != list(range(n)) else None
 
-    def __call__(self, values: MxArray) -> MxArray:
+    def __call__(self, values: XpArray) -> XpArray:
         """Return the reduced rows."""
+        xp = namespace_of(values)
         shape = (*values.shape[:-2], 1, values.shape[-1])
-        padded = mx.concatenate([values, mx.full(shape, self.neutral, dtype=values.dtype)], axis=-2)
-        parts = [self._reduce(mx.take(padded, table, axis=-2), axis=-2) for table in self._tables]
-        joined = parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-2)
-        return joined if self._order is None else mx.take(joined, self._order, axis=-2)
+        padded = xp.concatenate([values, xp.full(shape, self.neutral, dtype=values.dtype)], axis=-2)
+        parts = [self._reduce(xp.take(padded, table, axis=-2), axis=-2) for table in self._tables]
+        joined = parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=-2)
+        return joined if self._order is None else xp.take(joined, self._order, axis=-2)
 
 
-def total(terms: MxArray) -> MxArray:
+def total(terms: XpArray) -> XpArray:
     """Return the sums over the rows of ``terms`` (C, m), (m,).
 
     In two stages: the rounding of float32 then grows with the fourth root of C, not with its square root.
     """
+    xp = namespace_of(terms)
     n = terms.shape[0]
     block = max(int(np.sqrt(n)), 1)
-    padding = mx.zeros((-n % block, terms.shape[1]), dtype=terms.dtype)
-    blocks = mx.concatenate([terms, padding], axis=0).reshape(-1, block, terms.shape[1])
+    padding = xp.zeros((-n % block, terms.shape[1]), dtype=terms.dtype)
+    blocks = xp.concatenate([terms, padding], axis=0).reshape(-1, block, terms.shape[1])
     return blocks.sum(axis=1).sum(axis=0)
